@@ -1,0 +1,25 @@
+# What every file is compiled with, and what no build of sow may be compiled with.
+
+# Exact sums are exact only while each operation rounds as IEEE 754 says.
+set(forbidden "-Ofast|-ffast-math|-funsafe-math-optimizations|-fassociative-math|-freciprocal-math")
+string(APPEND forbidden "|-ffinite-math-only|-fno-signed-zeros")
+string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}" MATCHES "(^| )(${forbidden})( |$)")
+  message(FATAL_ERROR "sow cannot be built with ${CMAKE_MATCH_2}: its sums are exact only where "
+    "every floating-point operation rounds as IEEE 754 says. Remove the flag.")
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(sow_flags INTERFACE)
+target_compile_options(sow_flags INTERFACE -Wall -Wextra -ffp-contract=off)
+if(SOW_WERROR)
+  target_compile_options(sow_flags INTERFACE -Werror)
+endif()

@@ -1,0 +1,8 @@
+// Says which version of the library is loaded.
+#include "sow/version.h"
+
+namespace sow {
+
+const char* version() noexcept { return SOW_VERSION; }
+
+}  // namespace sow
