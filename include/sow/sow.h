@@ -1,0 +1,11 @@
+// Everything: tensors, operations, settings.
+#pragma once
+
+#include "sow/dims.h"
+#include "sow/dtype.h"
+#include "sow/error.h"
+#include "sow/index.h"
+#include "sow/ops.h"
+#include "sow/reduce.h"
+#include "sow/runtime.h"
+#include "sow/tensor.h"

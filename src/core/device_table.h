@@ -1,0 +1,30 @@
+// What the library asks of a device. The CPU fills this table, and so does every other backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sow::detail {
+
+struct Transfer;
+
+inline constexpr uint32_t kDeviceTableVersion = 1;
+
+struct DeviceTable {
+  uint32_t version;
+  const char* name;
+  void* (*allocate)(size_t bytes, int device);
+  void (*deallocate)(void* data, size_t bytes, int device);
+  // Between this device and the host, or within the device.
+  void (*copy_bytes)(void* to, const void* from, size_t bytes, int device);
+  // Checks the indices, plans and runs.
+  void (*run)(const Transfer& transfer, int device);
+  // How many bytes of a row-major mask are nonzero; waits for the answer.
+  int64_t (*count_true)(const void* mask, int64_t count, int device);
+};
+
+const DeviceTable& cpu_table();
+// The table of a device, or an Error of kind device that says why there is none.
+const DeviceTable& device_table(int device_type);
+
+}  // namespace sow::detail

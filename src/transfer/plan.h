@@ -1,0 +1,53 @@
+// Plans and strategies: how a Transfer will be done, as a value that prints and compares.
+#pragma once
+
+#include <string>
+
+#include "transfer/canonical.h"
+
+namespace sow::detail {
+
+struct Strategy;
+
+struct Plan {
+  const Strategy* strategy = nullptr;
+  int threads = 1;
+  size_t workspace = 0;  // bytes, a worst case over all data
+
+  friend bool operator==(const Plan& a, const Plan& b) {
+    return a.strategy == b.strategy && a.threads == b.threads && a.workspace == b.workspace;
+  }
+};
+
+// One way of doing a Transfer. Listed once, in src/cpu/strategies.cc; each lives in its own file.
+struct Strategy {
+  const char* name;
+  const char* says;  // one line for explain()
+  // Whether it gives the reference's bits for this Transfer.
+  bool (*supports)(const Transfer&, const Canonical&);
+  // Expected nanoseconds; the planner takes the smallest.
+  double (*cost)(const Transfer&, const Canonical&, int threads);
+  size_t (*workspace)(const Transfer&, const Canonical&, int threads);
+  // Indices are checked already. Never allocates beyond the workspace (64-byte aligned), never
+  // throws once it has written. A Transfer under a mask may throw "too few values" before it
+  // writes.
+  void (*run)(const Transfer&, const Canonical&, const Plan&, char* workspace);
+};
+
+// The cheapest strategy that supports it (or the one a test forces).
+Plan plan_transfer(const Transfer& transfer, const Canonical& canonical);
+std::string describe(const Transfer& transfer, const Canonical& canonical, const Plan& plan);
+
+// Tests: the planner of this thread takes the strategy of this name where it is supported.
+class ForceStrategy {
+ public:
+  explicit ForceStrategy(const char* name);
+  ~ForceStrategy();
+  ForceStrategy(const ForceStrategy&) = delete;
+  ForceStrategy& operator=(const ForceStrategy&) = delete;
+
+ private:
+  const char* previous_;
+};
+
+}  // namespace sow::detail
