@@ -1,18 +1,57 @@
-# The front door: `make` alone says what there is.
+# The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help build format clean
+.PHONY: help demo build python test test-long bench bench-quick wheel peers format clean
 
 help:
-	@echo "make build    build the library, its tests and examples into build/release"
-	@echo "make format   format every C++ file"
-	@echo "make clean    remove everything that was built"
+	@echo "make demo         install what is missing, build, and run every example"
+	@echo "make test         every test: C++, Python, sanitizers, fuzzing, installed package"
+	@echo "make test-long    the same with ten times the random problems and longer fuzzing"
+	@echo "make build        the library and its examples, into build/release"
+	@echo "make python       build the Python package and install it into .venv"
+	@echo "make wheel        a wheel for each Python found, into dist/, each tried in an empty environment"
+	@echo "make peers        install the libraries that tests and benchmarks compare with (about 7 GB)"
+	@echo "make bench        all benchmarks; make bench-quick runs each for a moment"
+	@echo "make format       format every C++ file"
+	@echo "make clean        remove everything that was built (.venv stays)"
+
+demo: build
+	@scripts/demo
 
 build:
-	@cmake --preset release
+	@scripts/setup build
+	@test -f build/release/CMakeCache.txt || cmake --preset release -DSOW_BUILD_TESTS=OFF
+	@cmake --build --preset release --target sow examples
+
+python:
+	@scripts/setup build python
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --no-deps --force-reinstall .
+
+test:
+	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)
+	@.venv/bin/python scripts/test
+
+test-long:
+	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)
+	@.venv/bin/python scripts/test --long
+
+bench bench-quick:
+	@scripts/setup build bench
+	@cmake --preset release -DSOW_BUILD_BENCH=ON
 	@cmake --build --preset release
+	@for program in build/release/bench/*; do \
+	  "$$program" $(if $(filter bench-quick,$@),--benchmark_min_time=0.01) || exit 1; done
+
+wheel:
+	@scripts/setup build python
+	@scripts/wheel
+
+peers:
+	@scripts/setup peers
 
 format:
-	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format -i
+	@scripts/setup format
+	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i
 
 clean:
 	@rm -rf build dist

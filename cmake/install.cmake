@@ -16,6 +16,9 @@ install(FILES
   "${PROJECT_BINARY_DIR}/sowConfig.cmake" "${PROJECT_BINARY_DIR}/sowConfigVersion.cmake"
   DESTINATION "${package_dir}" COMPONENT sow)
 
+# The .pc file finds its prefix from where it lies, so that an installed tree can be moved.
+file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /prefix)
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 configure_file(cmake/sow.pc.in sow.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/sow.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT sow)

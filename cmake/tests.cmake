@@ -1,9 +1,17 @@
-# The tests: one GoogleTest program for each folder of tests/ that holds *_test.cc files.
+# The tests, as ctest sees them. Label `unit`: GoogleTest programs. Label `check`: whatever else must
+# hold (headers, installation, examples, other CPUs, nvcc). Label `fuzz`: bounded libFuzzer runs.
 find_package(GTest REQUIRED)
 find_library(SOW_MPFR mpfr REQUIRED)
+find_library(SOW_GMP gmp REQUIRED)
 
-file(GLOB test_files CONFIGURE_DEPENDS
-  RELATIVE "${PROJECT_SOURCE_DIR}/tests" tests/*/*_test.cc)
+set(results "${PROJECT_BINARY_DIR}/results")
+set(sanitized OFF)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  set(sanitized ON)
+endif()
+
+# One program for each folder of tests/ that holds *_test.cc files; other sources there help.
+file(GLOB test_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests" tests/*/*_test.cc)
 list(TRANSFORM test_files REPLACE "/.*" "" OUTPUT_VARIABLE test_folders)
 list(REMOVE_DUPLICATES test_folders)
 
@@ -14,7 +22,14 @@ foreach(folder IN LISTS test_folders)
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_include_directories(${folder}_tests PRIVATE tests)
   target_link_libraries(${folder}_tests PRIVATE
-    sow_internal GTest::gtest GTest::gtest_main ${SOW_MPFR} gmp)
-  add_test(NAME ${folder} COMMAND ${folder}_tests
-    "--gtest_output=xml:${PROJECT_BINARY_DIR}/results/${folder}.xml")
+    sow_internal GTest::gtest GTest::gtest_main ${SOW_MPFR} ${SOW_GMP})
+  add_test(NAME ${folder} COMMAND ${folder}_tests "--gtest_output=xml:${results}/${folder}.xml")
+  set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 3000 RUN_SERIAL ON)
 endforeach()
+
+if(SOW_BUILD_FUZZ)
+  include(cmake/fuzz.cmake)
+endif()
+if(NOT sanitized)
+  include(cmake/checks.cmake)
+endif()

@@ -1,0 +1,80 @@
+# Checks that are no GoogleTest: headers, flags, installation, examples, other CPUs, device code.
+
+# Every public header compiles alone, and none of them brings {fmt} or OpenMP to its users.
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include" include/sow/*.h)
+set(alone "")
+foreach(header IN LISTS headers ITEMS sow/version.h)
+  string(MAKE_C_IDENTIFIER "${header}" name)
+  set(file "${PROJECT_BINARY_DIR}/headers/${name}.cc")
+  file(CONFIGURE OUTPUT "${file}" CONTENT [[
+#include "@header@"
+#include "@header@"
+#if defined(FMT_VERSION) || defined(_OMP_H) || defined(__OMP_H)
+#error "@header@ brings {fmt} or OpenMP to its users"
+#endif
+]] @ONLY)
+  list(APPEND alone "${file}")
+endforeach()
+add_library(sow_headers OBJECT EXCLUDE_FROM_ALL ${alone})
+target_include_directories(sow_headers PRIVATE include "${PROJECT_BINARY_DIR}/include")
+target_link_libraries(sow_headers PRIVATE sow_flags)
+add_test(NAME headers_alone
+  COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target sow_headers)
+
+add_test(NAME fast_math_refused
+  COMMAND "${CMAKE_COMMAND}" -S "${PROJECT_SOURCE_DIR}" -B "${PROJECT_BINARY_DIR}/fast_math"
+    -G "${CMAKE_GENERATOR}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+    "-DCMAKE_CXX_FLAGS=-O2 -ffast-math")
+set_tests_properties(fast_math_refused PROPERTIES
+  PASS_REGULAR_EXPRESSION "sow cannot be built with -ffast-math")
+
+# A project of its own finds the installed package, through CMake and through pkg-config.
+add_test(NAME install_consumer
+  COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/check.sh"
+    "${CMAKE_COMMAND}" "${PROJECT_BINARY_DIR}" "${CMAKE_CXX_COMPILER}")
+
+if(SOW_BUILD_EXAMPLES)
+  foreach(source IN LISTS examples)
+    get_filename_component(name "${source}" NAME_WE)
+    add_test(NAME example_${name} COMMAND example_${name})
+    list(APPEND check_names example_${name})
+  endforeach()
+endif()
+
+# The same tests, fewer problems drawn, on CPUs that stop at the first instruction they lack.
+find_program(SOW_QEMU qemu-x86_64)
+if(NOT SOW_QEMU OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  message(STATUS "qemu-x86_64 cannot be used: going on without runs on older CPUs.")
+elseif("cpu" IN_LIST test_folders)
+  foreach(cpu IN ITEMS Nehalem Haswell)
+    string(TOLOWER "qemu_${cpu}" name)
+    add_test(NAME ${name} COMMAND "${SOW_QEMU}" -cpu ${cpu} $<TARGET_FILE:cpu_tests>
+      "--gtest_output=xml:${results}/${name}.xml")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT SOW_TEST_PROBLEMS=100)
+    list(APPEND check_names ${name})
+  endforeach()
+endif()
+
+# Headers that host and device share are compiled by nvcc where there is one.
+if(NOT SOW_CUDA STREQUAL "OFF")
+  find_program(SOW_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
+  if(SOW_NVCC)
+    file(GLOB device_files CONFIGURE_DEPENDS tests/*/*_cuda.cu)
+    foreach(source IN LISTS device_files)
+      get_filename_component(name "${source}" NAME_WE)
+      string(REGEX REPLACE "_cuda$" "_nvcc_compiles" name "${name}")
+      add_test(NAME ${name} COMMAND "${SOW_NVCC}" -std=c++20 --fmad=false
+        -Werror all-warnings -Xcompiler=-Wall,-Wextra,-ffp-contract=off
+        "-I${PROJECT_SOURCE_DIR}/src" "-I${PROJECT_SOURCE_DIR}/include"
+        "-I${PROJECT_BINARY_DIR}/include" -c "${source}" -o "${PROJECT_BINARY_DIR}/${name}.o")
+      list(APPEND check_names ${name})
+    endforeach()
+  elseif(SOW_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SOW_CUDA=ON, but nvcc was not found.")
+  else()
+    message(STATUS "nvcc was not found: going on without device code.")
+  endif()
+endif()
+
+list(APPEND check_names headers_alone fast_math_refused install_consumer)
+set_tests_properties(${check_names} PROPERTIES LABELS check TIMEOUT 1800)
