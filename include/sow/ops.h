@@ -11,16 +11,17 @@ namespace sow {
 // Where values come from: a tensor, or one scalar for every place.
 class Source {
  public:
-  Source(const Tensor& tensor) : tensor_(tensor), scalar_(0) {}
+  Source(const Tensor& tensor) : is_tensor_(true), tensor_(tensor), scalar_(0) {}
   Source(const Scalar& scalar) : scalar_(scalar) {}
   template <class T, class = std::enable_if_t<std::is_convertible_v<T, Scalar> &&
                                               !std::is_convertible_v<T, Tensor>>>
   Source(const T& value) : scalar_(value) {}
-  bool is_tensor() const { return tensor_.defined(); }
+  bool is_tensor() const { return is_tensor_; }
   const Tensor& tensor() const { return tensor_; }
   const Scalar& scalar() const { return scalar_; }
 
  private:
+  bool is_tensor_ = false;  // an undefined tensor is an error, not the scalar 0
   Tensor tensor_;
   Scalar scalar_;
 };

@@ -34,6 +34,7 @@ struct Attrs {
   std::optional<Scalar> scalar;  // a scalar source; then there is no source tensor
   Dims shape;
   std::shared_ptr<const IndexOrder> order;  // of the index, if it is held
+  int64_t held_size = -1;                   // of the axis it was held for
 };
 
 struct OpDef;
@@ -48,6 +49,7 @@ struct Call {
 
 struct OpDef {
   const char* name;
+  const char* in_place_name;  // null where there is no in-place form
   // Checks all that needs no data and says what comes out. Throws the eager message in both modes.
   Meta (*infer)(const Call& call, const std::vector<Meta>& inputs);
   // Writes the result into `out` (fresh, or inputs[0] in place) by execute()-ing Transfers.
@@ -60,6 +62,11 @@ struct OpDef {
   // Whether the result keeps input's dimension order (diagonal/select/slice_scatter).
   bool keeps_layout = false;
 };
+
+// The name messages print: the one the caller wrote.
+inline const char* op_name(const Call& call) {
+  return call.in_place ? call.op->in_place_name : call.op->name;
+}
 
 // Runs a call: infers, checks what in-place forms must not do, makes room, lowers. The single door
 // through which every public function goes (autograd and programs hook in here).
