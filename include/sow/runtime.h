@@ -1,0 +1,15 @@
+// How many threads the library may use.
+#pragma once
+
+#include "sow/export.h"
+
+namespace sow {
+
+// The number of threads an operation may use. It starts as OMP_NUM_THREADS or, without it, as the
+// number of processors this process may run on. No result depends on it.
+SOW_API int get_num_threads();
+
+// Sets that number for the whole process, from 1 to 1024. Other users of OpenMP do not notice.
+SOW_API void set_num_threads(int count);
+
+}  // namespace sow

@@ -1,0 +1,125 @@
+// The only OpenMP region of the library, and the number of threads it asks for.
+#include "core/parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/float_state.h"
+#include "sow/error.h"
+
+namespace sow {
+namespace detail {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// 0 until someone asks or sets.
+std::atomic<int> num_threads{0};
+
+thread_local bool inside_region = false;
+
+// The threads of OpenMP do not survive a fork, but its bookkeeping does: a region would wait for
+// them for ever. We watch from the moment we are loaded, for others may start those threads.
+std::atomic<bool> is_forked_child{false};
+[[maybe_unused]] const int fork_watch =
+    pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
+
+int available_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+int default_num_threads() {
+  // A list gives one number for each level of nesting; ours is the first.
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  long count = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
+  if (count < 1) count = available_processors();
+  return static_cast<int>(std::clamp<long>(count, 1, kMaxThreads));
+}
+
+class RegionMark {
+ public:
+  RegionMark() : previous_(inside_region) { inside_region = true; }
+  ~RegionMark() { inside_region = previous_; }
+  RegionMark(const RegionMark&) = delete;
+  RegionMark& operator=(const RegionMark&) = delete;
+
+ private:
+  bool previous_;
+};
+
+// Keeps the exception that a serial run would have met first.
+class Failure {
+ public:
+  void keep(int index, std::exception_ptr exception) {
+    const std::lock_guard lock(mutex_);
+    if (exception_ != nullptr && index_ < index) return;
+    index_ = index;
+    exception_ = std::move(exception);
+  }
+  void rethrow() {
+    if (exception_ != nullptr) std::rethrow_exception(std::move(exception_));
+  }
+
+ private:
+  std::mutex mutex_;
+  int index_ = 0;
+  std::exception_ptr exception_;
+};
+
+}  // namespace
+
+bool can_run_parallel() { return !inside_region && !is_forked_child.load(); }
+
+void run_workers(int count, WorkerFunction function, void* context) {
+  if (count <= 1 || !can_run_parallel()) {
+    const FloatStateGuard guard;
+    for (int index = 0; index < count; ++index) function(context, index, count);
+    return;
+  }
+  Failure failure;
+#pragma omp parallel num_threads(count)
+  {
+    const RegionMark mark;
+    const FloatStateGuard guard;
+    const int team = omp_get_num_threads();
+    for (int index = omp_get_thread_num(); index < count; index += team) {
+      try {
+        function(context, index, count);
+      } catch (...) {
+        failure.keep(index, std::current_exception());
+      }
+    }
+  }
+  failure.rethrow();
+}
+
+}  // namespace detail
+
+int get_num_threads() {
+  const int count = detail::num_threads.load(std::memory_order_relaxed);
+  if (count != 0) return count;
+  int unset = 0;
+  const int chosen = detail::default_num_threads();
+  return detail::num_threads.compare_exchange_strong(unset, chosen) ? chosen : unset;
+}
+
+void set_num_threads(int count) {
+  if (count < 1 || count > detail::kMaxThreads) {
+    throw Error(ErrorKind::argument, "[set_num_threads] the number of threads must be from 1 to " +
+                                         std::to_string(detail::kMaxThreads) + ", not " +
+                                         std::to_string(count));
+  }
+  detail::num_threads.store(count, std::memory_order_relaxed);
+}
+
+}  // namespace sow
