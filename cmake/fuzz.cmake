@@ -19,7 +19,7 @@ foreach(source IN LISTS fuzz_files)
   if(NOT IS_DIRECTORY "${seeds}")
     set(seeds "")
   endif()
-  add_test(NAME ${name} COMMAND sh -c
+  add_test(NAME ${name} COMMAND ${launcher} sh -c
     "exec \"$0\" -max_total_time=\${SOW_FUZZ_SECONDS:-30} -print_final_stats=1 \"$@\""
     $<TARGET_FILE:${name}> "-artifact_prefix=${fuzz_dir}/${name}-" "${corpus}" ${seeds})
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 7200 RUN_SERIAL ON)

@@ -1,10 +1,25 @@
-// Uses the installed library as a stranger would: the version of header and library agree.
+// Uses the installed library as a stranger would: a scatter, an error, and the version.
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
+#include "sow/sow.h"
 #include "sow/version.h"
 
 int main() {
-  std::printf("sow %s\n", sow::version());
-  return std::strcmp(sow::version(), SOW_VERSION) == 0 ? 0 : 1;
+  const sow::Tensor x = sow::Tensor::zeros({3, 5}, sow::DType::float32);
+  const sow::Tensor index = sow::Tensor::of<int64_t>({1, 2, 0, 1}, {2, 2});
+  sow::scatter_(x, 0, index, 2.0);
+  const std::vector<float> want = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 2, 0, 0, 0};
+  std::printf("sow %s\n%s\n", sow::version(), x.to_string().c_str());
+  if (x.to_vector<float>() != want || std::strcmp(sow::version(), SOW_VERSION) != 0) return 1;
+
+  // The library throws what the program catches: its error class crosses the boundary.
+  try {
+    sow::scatter_(x, 0, sow::Tensor::of<int64_t>({3, 0}, {1, 2}), 2.0);
+  } catch (const sow::Error& error) {
+    std::printf("%s\n", error.what());
+    return 0;
+  }
+  return 1;
 }
