@@ -14,14 +14,16 @@ if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(launcher sh -c "setarch -R true 2>/dev/null && exec setarch -R \"$0\" \"$@\" || exec \"$0\" \"$@\"")
 endif()
 
-# One program for each folder of tests/ that holds *_test.cc files; other sources there help.
+# One program for each folder of tests/ that holds *_test.cc files. Other sources there help it;
+# sources directly in tests/ help every program.
+file(GLOB support CONFIGURE_DEPENDS tests/*.cc)
 file(GLOB test_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests" tests/*/*_test.cc)
 list(TRANSFORM test_files REPLACE "/.*" "" OUTPUT_VARIABLE test_folders)
 list(REMOVE_DUPLICATES test_folders)
 
 foreach(folder IN LISTS test_folders)
   file(GLOB sources CONFIGURE_DEPENDS tests/${folder}/*.cc)
-  add_executable(${folder}_tests ${sources})
+  add_executable(${folder}_tests ${sources} ${support})
   set_target_properties(${folder}_tests PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_include_directories(${folder}_tests PRIVATE tests)
