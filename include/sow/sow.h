@@ -9,3 +9,4 @@
 #include "sow/reduce.h"
 #include "sow/runtime.h"
 #include "sow/tensor.h"
+#include "sow/version.h"

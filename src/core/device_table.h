@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sow/tensor.h"
+
 namespace sow::detail {
 
 struct Transfer;
@@ -25,6 +27,6 @@ struct DeviceTable {
 
 const DeviceTable& cpu_table();
 // The table of a device, or an Error of kind device that says why there is none.
-const DeviceTable& device_table(int device_type);
+const DeviceTable& device_table(DeviceType type);
 
 }  // namespace sow::detail

@@ -48,4 +48,7 @@ struct TensorImpl {
 // A view into `base`'s storage that begins `offset` elements after its first element.
 Tensor make_view(const Tensor& base, int64_t offset, Dims shape, Dims strides);
 
+// A fresh tensor whose dimensions lie in memory in the order of the strides `like`, densely.
+Tensor empty_strided_like(const Dims& shape, const Dims& like, DType dtype, Device device);
+
 }  // namespace sow::detail

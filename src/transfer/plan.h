@@ -1,6 +1,7 @@
 // Plans and strategies: how a Transfer will be done, as a value that prints and compares.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "transfer/canonical.h"
@@ -33,6 +34,9 @@ struct Strategy {
   // writes.
   void (*run)(const Transfer&, const Canonical&, const Plan&, char* workspace);
 };
+
+// Every CPU strategy: the array in src/cpu/strategies.cc.
+std::span<const Strategy* const> cpu_strategies();
 
 // The cheapest strategy that supports it (or the one a test forces).
 Plan plan_transfer(const Transfer& transfer, const Canonical& canonical);

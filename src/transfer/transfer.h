@@ -34,6 +34,7 @@ struct IndexOperand {
   Dims own_strides;
   int axis = 0;
   int component = -1;
+  bool separate = false;  // the components are index tensors of their own (index_put)
 };
 
 // Which side is addressed by the rank of a true in the mask (the other side is affine).

@@ -1,0 +1,117 @@
+// Runs Transfers on their device, and the CPU's filling of the device table.
+#include <cstring>
+#include <new>
+
+#include "core/device_table.h"
+#include "core/fail.h"
+#include "core/float_state.h"
+#include "core/memory.h"
+#include "transfer/plan.h"
+
+namespace sow {
+
+namespace detail {
+
+int64_t count_true(const void* mask, int64_t count);  // src/cpu/mask_scan.h
+
+namespace {
+
+thread_local std::string* explanation = nullptr;
+
+// Workspace for one run: small ones on the stack, because a pool costs more than a small call.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes) : bytes_(bytes) {
+    if (bytes > sizeof(local_)) heap_ = static_cast<char*>(allocate(bytes));
+  }
+  ~Workspace() {
+    if (heap_ != nullptr) deallocate(heap_, bytes_);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  char* data() { return heap_ != nullptr ? heap_ : local_; }
+
+ private:
+  size_t bytes_;
+  char* heap_ = nullptr;
+  alignas(64) char local_[4096];
+};
+
+void* allocate_cpu(size_t bytes, int) {
+  try {
+    return allocate(bytes);
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::memory, "memory: {} bytes could not be had", bytes);
+  }
+}
+
+void deallocate_cpu(void* data, size_t bytes, int) { deallocate(data, bytes); }
+
+void copy_cpu(void* to, const void* from, size_t bytes, int) { std::memcpy(to, from, bytes); }
+
+void run_cpu(const Transfer& transfer, int) {
+  const FloatStateGuard guard;
+  if (explanation == nullptr) check_indices(transfer);
+  Canonical canonical;
+  if (transfer.mask_side == MaskSide::none) {
+    canonical = canonicalize(transfer);
+  } else {
+    for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
+  }
+  if (canonical.empty) {
+    if (explanation != nullptr) *explanation += fmt::format("{}: nothing to do\n", transfer.op);
+    return;
+  }
+  const Plan plan = plan_transfer(transfer, canonical);
+  if (explanation != nullptr) {
+    *explanation += describe(transfer, canonical, plan);
+    return;
+  }
+  try {
+    Workspace workspace(plan.workspace);
+    plan.strategy->run(transfer, canonical, plan, workspace.data());
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::memory, "{}: {} bytes of workspace could not be had", transfer.op, plan.workspace);
+  }
+}
+
+int64_t count_true_cpu(const void* mask, int64_t count, int) { return count_true(mask, count); }
+
+}  // namespace
+
+const DeviceTable& cpu_table() {
+  static const DeviceTable table = {
+      .version = kDeviceTableVersion,
+      .name = "cpu",
+      .allocate = allocate_cpu,
+      .deallocate = deallocate_cpu,
+      .copy_bytes = copy_cpu,
+      .run = run_cpu,
+      .count_true = count_true_cpu,
+  };
+  return table;
+}
+
+const DeviceTable& device_table(DeviceType type) {
+  if (type == DeviceType::cpu) return cpu_table();
+  fail(ErrorKind::device, "device: this build of sow has no CUDA backend");
+}
+
+void execute(const Transfer& transfer, Device device) {
+  device_table(device.type).run(transfer, device.index);
+}
+
+}  // namespace detail
+
+std::string explain(const std::function<void()>& calls) {
+  std::string text;
+  struct Restore {
+    std::string* previous;
+    ~Restore() { detail::explanation = previous; }
+  } restore{detail::explanation};
+  detail::explanation = &text;
+  calls();
+  return text;
+}
+
+}  // namespace sow

@@ -1,0 +1,67 @@
+// Chooses a strategy for a Transfer, and says in words what was chosen.
+#include <cstring>
+
+#include "core/fail.h"
+#include "core/parallel.h"
+#include "transfer/plan.h"
+
+namespace sow::detail {
+
+namespace {
+
+thread_local const char* forced_strategy = nullptr;
+
+}  // namespace
+
+ForceStrategy::ForceStrategy(const char* name) : previous_(forced_strategy) { forced_strategy = name; }
+ForceStrategy::~ForceStrategy() { forced_strategy = previous_; }
+
+Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
+  const int threads = can_run_parallel() ? get_num_threads() : 1;
+  const Strategy* best = nullptr;
+  double best_cost = 0;
+  for (const Strategy* strategy : cpu_strategies()) {
+    if (!strategy->supports(transfer, canonical)) continue;
+    if (forced_strategy != nullptr && std::strcmp(strategy->name, forced_strategy) == 0) {
+      best = strategy;
+      break;
+    }
+    const double cost = strategy->cost(transfer, canonical, threads);
+    if (best != nullptr && cost >= best_cost) continue;
+    best = strategy;
+    best_cost = cost;
+  }
+  Plan plan;
+  plan.strategy = best;
+  plan.threads = threads;
+  plan.workspace = best->workspace(transfer, canonical, threads);
+  return plan;
+}
+
+namespace {
+
+std::string sizes(const std::vector<Axis>& axes) {
+  Dims out;
+  for (const Axis& axis : axes) out.push_back(axis.size);
+  return to_string(out);
+}
+
+}  // namespace
+
+std::string describe(const Transfer& t, const Canonical& canonical, const Plan& plan) {
+  std::string what = t.reduce == Reduce::assign ? "move" : name_of(t.reduce);
+  if (t.mask_side != MaskSide::none) what += " under a mask";
+  if (!t.dst_index.empty()) what += " to indexed places";
+  if (!t.src_index.empty()) what += " from indexed places";
+  std::string text = fmt::format("{}: {} {} over {}\n", t.op, what, name_of(t.dtype), t.shape);
+  if (t.mask_side == MaskSide::none) {
+    text += fmt::format("  seen as      {} outer x {} items x row of {}\n", sizes(canonical.outer),
+                        sizes(canonical.items), canonical.row.size);
+  }
+  text += fmt::format("  strategy     {}: {}\n", plan.strategy->name, plan.strategy->says);
+  if (t.order != nullptr) text += "  index        held: ordered once, used again\n";
+  text += fmt::format("  threads      up to {}\n  workspace    {} bytes\n", plan.threads, plan.workspace);
+  return text;
+}
+
+}  // namespace sow::detail
