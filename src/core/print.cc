@@ -173,7 +173,8 @@ struct Printer {
       const std::string word = i < 0 ? "..." : texts[next++];
       // One character stays free for the closing bracket.
       if (!first && column + 1 + word.size() + 1 > kLineWidth) {
-        out += "\n" + std::string(indent + 1, ' ');
+        out += '\n';
+        out.append(indent + 1, ' ');
         column = indent + 1;
       } else if (!first) {
         out += " ";
