@@ -1,0 +1,54 @@
+// The list of every operation.
+#include "ops/defs.h"
+
+namespace sow::detail {
+
+const std::vector<const OpDef*>& all_ops() {
+  static const std::vector<const OpDef*> ops{&kPutAlongAxis,
+                                             &kScatter,
+                                             &kScatterAdd,
+                                             &kScatterReduce,
+                                             &kTakeAlongAxis,
+                                             &kGather,
+                                             &kMaskedScatter,
+                                             &kMaskedFill,
+                                             &kMaskedSelect,
+                                             &kNonzero,
+                                             &kIndexAdd,
+                                             &kIndexCopy,
+                                             &kIndexFill,
+                                             &kIndexReduce,
+                                             &kIndexSelect,
+                                             &kScatterNd,
+                                             &kTensorScatterNdUpdate,
+                                             &kTensorScatterNdAdd,
+                                             &kTensorScatterNdSub,
+                                             &kTensorScatterNdMax,
+                                             &kTensorScatterNdMin,
+                                             &kTensorScatterNdMul,
+                                             &kGatherNd,
+                                             &kIndexPut,
+                                             &kDiagonalScatter,
+                                             &kSelectScatter,
+                                             &kSliceScatter,
+                                             &kFillDiagonal,
+                                             &kDiagonal,
+                                             &kSelect,
+                                             &kSlice,
+                                             &kBroadcastTo,
+                                             &kFlatten,
+                                             &kReshape,
+                                             &kTranspose,
+                                             &kPermute,
+                                             &kFlip};
+  return ops;
+}
+
+const OpDef* find_op(std::string_view name) {
+  for (const OpDef* op : all_ops()) {
+    if (op->name == name) return op;
+  }
+  return nullptr;
+}
+
+}  // namespace sow::detail

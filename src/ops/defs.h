@@ -1,0 +1,32 @@
+// The OpDef of every operation, for whoever meets one by name or compares a call with it.
+#pragma once
+
+#include <string_view>
+
+#include "ops/op.h"
+
+namespace sow::detail {
+
+// along_axis.cc
+extern const OpDef kPutAlongAxis, kScatter, kScatterAdd, kScatterReduce, kTakeAlongAxis, kGather;
+// masked.cc, nonzero.cc
+extern const OpDef kMaskedScatter, kMaskedFill, kMaskedSelect, kNonzero;
+// rows.cc
+extern const OpDef kIndexAdd, kIndexCopy, kIndexFill, kIndexReduce, kIndexSelect;
+// nd.cc
+extern const OpDef kScatterNd, kTensorScatterNdUpdate, kTensorScatterNdAdd, kTensorScatterNdSub,
+    kTensorScatterNdMax, kTensorScatterNdMin, kTensorScatterNdMul, kGatherNd;
+// index_put.cc
+extern const OpDef kIndexPut;
+// slices.cc
+extern const OpDef kDiagonalScatter, kSelectScatter, kSliceScatter, kFillDiagonal;
+// views.cc, reshape.cc
+extern const OpDef kDiagonal, kSelect, kSlice, kBroadcastTo, kFlatten, kReshape, kTranspose,
+    kPermute, kFlip;
+
+// Every one of the above.
+const std::vector<const OpDef*>& all_ops();
+// By its out-of-place name; null if there is none.
+const OpDef* find_op(std::string_view name);
+
+}  // namespace sow::detail

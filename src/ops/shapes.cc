@@ -1,0 +1,100 @@
+// The shape rules and call builders that the families of operations share.
+#include "ops/shapes.h"
+
+namespace sow::detail {
+
+Call make_call(const OpDef& op, bool in_place, const Tensor& first) {
+  Call call;
+  call.op = &op;
+  call.in_place = in_place;
+  call.inputs.push_back(first);
+  return call;
+}
+
+void add_index(Call& call, const Index& index) {
+  call.inputs.push_back(index.keys());
+  call.attrs.bounds = index.bounds();
+  call.attrs.order = index.order();
+  call.attrs.held_size = index.held() ? index.size() : -1;
+}
+
+void add_source(Call& call, const Source& source) {
+  if (source.is_tensor()) {
+    call.inputs.push_back(source.tensor());
+  } else {
+    call.attrs.scalar = source.scalar();
+  }
+}
+
+bool may_equal(const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (!may_equal(a[d], b[d])) return false;
+  }
+  return true;
+}
+
+Dims concat(const Dims& a, const Dims& b) {
+  Dims out = a;
+  for (const int64_t value : b) out.push_back(value);
+  return out;
+}
+
+void expect_source_dtype(const Call& call, const char* destination, const char* source,
+                         const std::vector<Meta>& inputs, size_t at) {
+  const DType dtype = inputs[0].dtype;
+  if (call.attrs.scalar) {
+    alignas(16) std::byte unused[16];
+    call.attrs.scalar->write_as(dtype, unused, op_name(call));
+  } else {
+    expect_same_dtype(op_name(call), destination, dtype, source, inputs[at].dtype);
+  }
+}
+
+void expect_fill_value(const Call& call, const char* destination, const std::vector<Meta>& inputs,
+                       size_t at) {
+  expect_source_dtype(call, destination, "value", inputs, at);
+  if (!call.attrs.scalar && !inputs[at].shape.empty()) {
+    fail(ErrorKind::shape, "{}: value has shape {}; it must be a scalar or a 0-d tensor",
+         op_name(call), inputs[at].shape);
+  }
+}
+
+void expect_mask_dtype(const char* op, DType dtype) {
+  if (dtype != DType::bool_) {
+    fail(ErrorKind::type, "{}: mask is {}; a mask must be bool", op, dtype);
+  }
+}
+
+void expect_held_size(const char* op, int64_t held_size, int64_t axis, int64_t extent) {
+  if (held_size >= 0 && !may_equal(held_size, extent)) {
+    fail(ErrorKind::argument,
+         "{}: the index is held for an axis of size {}, but axis {} has size {}; hold it for that",
+         op, held_size, axis, extent);
+  }
+}
+
+IndexOperand index_operand(const Tensor& index, const Dims& strides, int64_t axis, int64_t extent,
+                           int64_t scale) {
+  IndexOperand out;
+  out.data = static_cast<const char*>(index.data());
+  out.dtype = index.dtype();
+  out.strides = strides;
+  out.extent = extent;
+  out.scale = scale;
+  out.own_shape = index.shape();
+  out.own_strides = index.strides();
+  out.axis = static_cast<int>(axis);
+  return out;
+}
+
+void set_fill_value(Transfer& transfer, const Call& call, size_t at) {
+  set_source(transfer, call, source_of(call, at), Dims(transfer.shape.size(), 0));
+}
+
+Dims expanded_strides(const Tensor* tensor, const Dims& shape) {
+  if (tensor == nullptr) return Dims(shape.size(), 0);
+  return broadcast_strides(tensor->shape(), tensor->strides(), shape);
+}
+
+}  // namespace sow::detail
