@@ -1,0 +1,120 @@
+// Where a tensor is not zero: as a mask, as a count, and as coordinates (nonzero).
+#include "core/device_table.h"
+#include "core/parallel.h"
+#include "core/tensor_impl.h"
+#include "ops/defs.h"
+#include "ops/masked.h"
+#include "ops/shapes.h"
+
+namespace sow {
+namespace detail {
+namespace {
+
+constexpr int64_t kMarkGrain = 1 << 16;  // elements a thread
+
+// Floats are zero whatever their sign; comparing bits keeps subnormals under any floating state.
+template <class Bits>
+void mark(const char* x, bool* mask, int64_t count, int lanes, bool floating) {
+  const Bits significant =
+      floating ? static_cast<Bits>(~Bits{0}) >> 1 : static_cast<Bits>(~Bits{0});
+  for (int64_t i = 0; i < count; ++i) {
+    Bits any = 0;
+    for (int lane = 0; lane < lanes; ++lane) {
+      Bits bits;
+      std::memcpy(&bits, x + (i * lanes + lane) * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
+      any |= bits & significant;
+    }
+    mask[i] = any != 0;
+  }
+}
+
+Meta infer_nonzero(const Call&, const std::vector<Meta>& inputs) {
+  return {DType::int64, {-1, inputs[0].shape.rank()}, inputs[0].device};
+}
+
+Tensor nonzero_now(const Call& call) {
+  const Tensor mask = nonzero_mask(call.inputs[0], op_name(call));
+  return coordinates_of(mask, count_true(mask), op_name(call));
+}
+
+}  // namespace
+
+int64_t count_true(const Tensor& mask) {
+  // Places that share a byte (an expanded mask) are counted once and multiplied.
+  Dims shape = mask.shape();
+  Dims strides = mask.strides();
+  int64_t copies = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (strides[d] == 0 && shape[d] > 1) {
+      copies *= shape[d];
+      shape[d] = 1;
+    }
+  }
+  const Tensor own = make_view(mask, 0, shape, strides).contiguous();
+  if (own.numel() == 0 || mask.numel() == 0) return 0;
+  const DeviceTable& table = device_table(mask.device().type);
+  return copies * table.count_true(own.data(), own.numel(), mask.device().index);
+}
+
+Tensor nonzero_mask(const Tensor& x, const char* op) {
+  if (x.dtype() == DType::bool_) return x;
+  if (x.device().type != DeviceType::cpu) {
+    fail(ErrorKind::device, "{}: x is on {}; on that device it must be bool", op,
+         to_string(x.device()));
+  }
+  const Tensor dense = x.contiguous();
+  const Tensor out = Tensor::empty(x.shape(), DType::bool_, x.device());
+  const bool floating = is_floating(x.dtype()) || is_complex(x.dtype());
+  const int lanes = is_complex(x.dtype()) ? 2 : 1;
+  const char* from = static_cast<const char*>(dense.data());
+  bool* to = static_cast<bool*>(out.data());
+  switch (size_of(x.dtype()) / lanes) {
+    case 1:
+      mark<uint8_t>(from, to, x.numel(), lanes, floating);
+      break;
+    case 2:
+      mark<uint16_t>(from, to, x.numel(), lanes, floating);
+      break;
+    case 4:
+      mark<uint32_t>(from, to, x.numel(), lanes, floating);
+      break;
+    default:
+      mark<uint64_t>(from, to, x.numel(), lanes, floating);
+      break;
+  }
+  return out;
+}
+
+Tensor coordinates_of(const Tensor& mask, int64_t count, const char* op) {
+  const int rank = mask.dim();
+  const Tensor out = Tensor::empty({count, rank}, DType::int64, mask.device());
+  for (int d = 0; d < rank; ++d) {
+    // One column: the position in dimension d, compressed by the mask.
+    const Tensor positions = Tensor::arange(mask.shape()[d], DType::int64, mask.device());
+    Transfer transfer;
+    transfer.op = op;
+    transfer.dtype = DType::int64;
+    transfer.shape = mask.shape();
+    transfer.dst = operand(out, Dims(mask.shape().size(), 0));
+    transfer.dst.data += d * static_cast<int64_t>(sizeof(int64_t));
+    transfer.src = operand(positions, Dims(mask.shape().size(), 0));
+    transfer.src.strides[d] = 1;
+    transfer.mask_side = MaskSide::destination;
+    transfer.mask = operand(mask, mask.strides());
+    transfer.rank_limit = count;
+    transfer.rank_stride = rank;
+    execute(transfer, mask.device());
+  }
+  return out;
+}
+
+const OpDef kNonzero{
+    .name = "nonzero", .in_place_name = nullptr, .infer = infer_nonzero, .dynamic = nonzero_now};
+
+}  // namespace detail
+
+Tensor nonzero(const Tensor& x) {
+  return detail::apply(detail::make_call(detail::kNonzero, false, x));
+}
+
+}  // namespace sow
