@@ -1,4 +1,5 @@
-// The two 16-bit floating types, and the one routine that rounds an integer mantissa to a binary format.
+// The two 16-bit floating types, and the one routine that rounds an integer mantissa to a binary
+// format.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,10 @@ struct Scaled {
   int exponent;
 };
 
-// The bit pattern of an IEEE binary format with `Digits` significant bits, nearest and ties to even; beyond
-// the range, an infinity. The lowest mantissa bit may stand for "something nonzero below" when the mantissa
-// is 64 bits long. Integers only, so that rounding modes and flush-to-zero have no say.
+// The bit pattern of an IEEE binary format with `Digits` significant bits, nearest and ties to
+// even; beyond the range, an infinity. The lowest mantissa bit may stand for "something nonzero
+// below" when the mantissa is 64 bits long. Integers only, so that rounding modes and flush-to-zero
+// have no say.
 template <int Digits, int ExponentBits>
 SOW_HD inline uint64_t pack_rounded(Scaled value) {
   constexpr int kMaxExponent = (1 << (ExponentBits - 1)) - 1;
@@ -48,7 +50,8 @@ SOW_HD inline uint64_t pack_rounded(Scaled value) {
 // The inverse, for finite patterns.
 template <int Digits, int ExponentBits>
 SOW_HD inline Scaled unpack(uint64_t bits) {
-  constexpr int kUnit = 3 - (1 << (ExponentBits - 1)) - Digits;  // exponent of the smallest subnormal
+  constexpr int kUnit =
+      3 - (1 << (ExponentBits - 1)) - Digits;  // exponent of the smallest subnormal
   constexpr uint64_t kHidden = uint64_t{1} << (Digits - 1);
   const uint64_t fraction = bits & (kHidden - 1);
   const int biased = static_cast<int>((bits >> (Digits - 1)) & ((1u << ExponentBits) - 1));
@@ -57,7 +60,8 @@ SOW_HD inline Scaled unpack(uint64_t bits) {
   return {negative, fraction | kHidden, kUnit + biased - 1};
 }
 
-// One format to another. Narrowing makes every NaN the positive quiet one; widening keeps its payload.
+// One format to another. Narrowing makes every NaN the positive quiet one; widening keeps its
+// payload.
 template <int FromDigits, int FromExponentBits, int ToDigits, int ToExponentBits>
 SOW_HD inline uint64_t convert_format(uint64_t bits) {
   constexpr uint64_t kFromInfinity = ((uint64_t{1} << FromExponentBits) - 1) << (FromDigits - 1);
@@ -66,7 +70,8 @@ SOW_HD inline uint64_t convert_format(uint64_t bits) {
   if (magnitude < kFromInfinity) {
     return pack_rounded<ToDigits, ToExponentBits>(unpack<FromDigits, FromExponentBits>(bits));
   }
-  const uint64_t sign = ((bits >> (FromDigits + FromExponentBits - 1)) & 1) << (ToDigits + ToExponentBits - 1);
+  const uint64_t sign = ((bits >> (FromDigits + FromExponentBits - 1)) & 1)
+                        << (ToDigits + ToExponentBits - 1);
   if (magnitude == kFromInfinity) return sign | kToInfinity;
   if constexpr (ToDigits < FromDigits) {
     return kToInfinity | (uint64_t{1} << (ToDigits - 2));
@@ -83,13 +88,16 @@ struct float16 {
 
   float16() = default;
   SOW_HD explicit float16(float value)
-      : bits(static_cast<uint16_t>(detail::convert_format<24, 8, 11, 5>(detail::bit_cast<uint32_t>(value)))) {}
+      : bits(static_cast<uint16_t>(
+            detail::convert_format<24, 8, 11, 5>(detail::bit_cast<uint32_t>(value)))) {}
   SOW_HD explicit float16(double value)
-      : bits(static_cast<uint16_t>(detail::convert_format<53, 11, 11, 5>(detail::bit_cast<uint64_t>(value)))) {}
+      : bits(static_cast<uint16_t>(
+            detail::convert_format<53, 11, 11, 5>(detail::bit_cast<uint64_t>(value)))) {}
   SOW_HD static float16 from_bits(uint16_t bits) { return detail::bit_cast<float16>(bits); }
 
   SOW_HD explicit operator float() const {
-    return detail::bit_cast<float>(static_cast<uint32_t>(detail::convert_format<11, 5, 24, 8>(bits)));
+    return detail::bit_cast<float>(
+        static_cast<uint32_t>(detail::convert_format<11, 5, 24, 8>(bits)));
   }
   SOW_HD explicit operator double() const {
     return detail::bit_cast<double>(detail::convert_format<11, 5, 53, 11>(bits));
@@ -102,12 +110,16 @@ struct bfloat16 {
 
   bfloat16() = default;
   SOW_HD explicit bfloat16(float value)
-      : bits(static_cast<uint16_t>(detail::convert_format<24, 8, 8, 8>(detail::bit_cast<uint32_t>(value)))) {}
+      : bits(static_cast<uint16_t>(
+            detail::convert_format<24, 8, 8, 8>(detail::bit_cast<uint32_t>(value)))) {}
   SOW_HD explicit bfloat16(double value)
-      : bits(static_cast<uint16_t>(detail::convert_format<53, 11, 8, 8>(detail::bit_cast<uint64_t>(value)))) {}
+      : bits(static_cast<uint16_t>(
+            detail::convert_format<53, 11, 8, 8>(detail::bit_cast<uint64_t>(value)))) {}
   SOW_HD static bfloat16 from_bits(uint16_t bits) { return detail::bit_cast<bfloat16>(bits); }
 
-  SOW_HD explicit operator float() const { return detail::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  SOW_HD explicit operator float() const {
+    return detail::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
   SOW_HD explicit operator double() const {
     return detail::bit_cast<double>(detail::convert_format<8, 8, 53, 11>(bits));
   }

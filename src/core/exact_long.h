@@ -1,5 +1,5 @@
-// The long accumulator: a fixed-point integer wide enough for any sum of a floating type. It is always exact;
-// the reference executor uses nothing else, and everything faster falls back to it.
+// The long accumulator: a fixed-point integer wide enough for any sum of a floating type. It is
+// always exact; the reference executor uses nothing else, and everything faster falls back to it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace sow::detail {
 
-// Two's complement, in units of T's smallest subnormal; room for 2^64 of the largest finite terms and a sign.
+// Two's complement, in units of T's smallest subnormal; room for 2^64 of the largest finite terms
+// and a sign.
 template <class T>
 class LongAccumulator {
   using Traits = FloatTraits<T>;
@@ -30,8 +31,8 @@ class LongAccumulator {
   }
   SOW_HD void sub(T value) { add(value, true); }
 
-  // A finite float64 that is a multiple of T's unit below 2^64 largest values: what a CheckedSum<T> holds.
-  // Its zeros do not count as terms.
+  // A finite float64 that is a multiple of T's unit below 2^64 largest values: what a CheckedSum<T>
+  // holds. Its zeros do not count as terms.
   SOW_HD void add_part(double value) {
     const Term<double> term(value);
     if (term.magnitude() == 0) return;
@@ -104,7 +105,8 @@ class LongAccumulator {
   SOW_HD typename Target::Bits round_to() const {
     if (flags_.special()) return flags_.template special_bits<Target>();
     if (flags_.all_minus_zero()) return Target::kSign;
-    return static_cast<typename Target::Bits>(pack_rounded<Target::kDigits, Target::kExponentBits>(leading_bits()));
+    return static_cast<typename Target::Bits>(
+        pack_rounded<Target::kDigits, Target::kExponentBits>(leading_bits()));
   }
 
   // The sum's first 64 significant bits, the last of them set if anything nonzero follows.
@@ -113,7 +115,8 @@ class LongAccumulator {
     while (lowest < kWords && words_[lowest] == 0) ++lowest;
     if (lowest == kWords) return {false, 0, 0};
     const bool negative = (words_[kWords - 1] >> 63) != 0;
-    // The magnitude word by word, without a copy: negation leaves the zeros below the lowest nonzero word.
+    // The magnitude word by word, without a copy: negation leaves the zeros below the lowest
+    // nonzero word.
     const auto magnitude = [&](int i) {
       if (!negative || i < lowest) return words_[i];
       return i == lowest ? 0 - words_[i] : ~words_[i];

@@ -1,4 +1,5 @@
-// What exact summation must know about a floating type: its format, and its values as scaled integers.
+// What exact summation must know about a floating type: its format, and its values as scaled
+// integers.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,14 @@ struct BinaryFormat {
   using Bits = BitsType;
   static constexpr int kDigits = Digits;
   static constexpr int kExponentBits = ExponentBits;
-  static constexpr int kMaxExponent = (1 << (ExponentBits - 1)) - 1;         // of the largest finite value
-  static constexpr int kUnitExponent = 1 - kMaxExponent - (Digits - 1);      // of the smallest subnormal
-  static constexpr int kRange = kMaxExponent + 1 - kUnitExponent;            // bits of the largest, in units
+  static constexpr int kMaxExponent = (1 << (ExponentBits - 1)) - 1;  // of the largest finite value
+  static constexpr int kUnitExponent =
+      1 - kMaxExponent - (Digits - 1);                             // of the smallest subnormal
+  static constexpr int kRange = kMaxExponent + 1 - kUnitExponent;  // bits of the largest, in units
   static constexpr Bits kHidden = static_cast<Bits>(Bits{1} << (Digits - 1));
   static constexpr Bits kSign = static_cast<Bits>(Bits{1} << (Digits + ExponentBits - 1));
-  static constexpr Bits kInfinity = static_cast<Bits>(((Bits{1} << ExponentBits) - 1) << (Digits - 1));
+  static constexpr Bits kInfinity =
+      static_cast<Bits>(((Bits{1} << ExponentBits) - 1) << (Digits - 1));
   static constexpr Bits kQuietNan = static_cast<Bits>(kInfinity | (kHidden >> 1));
 };
 
@@ -74,7 +77,8 @@ struct SumFlags {
   SOW_HD typename F::Bits special_bits() const {
     const uint32_t both = kPlusInfinity | kMinusInfinity;
     if ((seen & kNan) || (seen & both) == both) return F::kQuietNan;
-    return (seen & kMinusInfinity) ? static_cast<typename F::Bits>(F::kSign | F::kInfinity) : F::kInfinity;
+    return (seen & kMinusInfinity) ? static_cast<typename F::Bits>(F::kSign | F::kInfinity)
+                                   : F::kInfinity;
   }
   SOW_HD bool all_minus_zero() const { return seen == 0; }
 };

@@ -100,7 +100,8 @@ TYPED_TEST(LongSum, HoldsTheLargestTermsManyTimesOver) {
 TYPED_TEST(LongSum, AMillionTerms) {
   std::mt19937_64 random(4);
   std::vector<TypeParam> terms;
-  for (int i = 0; i < 1000000; ++i) terms.push_back(random_finite<TypeParam>(random, 0, kTopBiased<TypeParam>));
+  for (int i = 0; i < 1000000; ++i)
+    terms.push_back(random_finite<TypeParam>(random, 0, kTopBiased<TypeParam>));
   const auto sum = sum_of(terms);
   EXPECT_EQ(bits_of(sum.round()), mpfr_sum_bits<TypeParam>(terms));
   EXPECT_EQ(bits_of(sum.to_double()), mpfr_sum_bits<double>(terms));

@@ -18,7 +18,8 @@ struct SumCase {
 template <class T>
 std::vector<T> random_terms(std::mt19937_64& random, int count, int least_biased, int most_biased) {
   std::vector<T> terms;
-  for (int i = 0; i < count; ++i) terms.push_back(random_finite<T>(random, least_biased, most_biased));
+  for (int i = 0; i < count; ++i)
+    terms.push_back(random_finite<T>(random, least_biased, most_biased));
   return terms;
 }
 
@@ -41,7 +42,8 @@ std::vector<T> tie_terms(std::mt19937_64& random, int speck) {
   const uint64_t exponent = static_cast<uint64_t>(biased) << (Traits::kDigits - 1);
   const uint64_t half = static_cast<uint64_t>(biased - Traits::kDigits) << (Traits::kDigits - 1);
   const uint64_t sign = (random() & 1) ? static_cast<uint64_t>(Traits::kSign) : 0;
-  std::vector<T> terms{from_bits<T>(sign | exponent | (random() & (Traits::kHidden - 1))), from_bits<T>(sign | half)};
+  std::vector<T> terms{from_bits<T>(sign | exponent | (random() & (Traits::kHidden - 1))),
+                       from_bits<T>(sign | half)};
   if (speck != 0) terms.push_back(from_bits<T>(1 | (speck > 0 ? sign : sign ^ Traits::kSign)));
   return terms;
 }
@@ -50,7 +52,8 @@ std::vector<T> tie_terms(std::mt19937_64& random, int speck) {
 template <class T>
 std::vector<T> edge_terms(int beyond) {
   using Traits = detail::FloatTraits<T>;
-  const uint64_t half = static_cast<uint64_t>(kTopBiased<T> - Traits::kDigits) << (Traits::kDigits - 1);
+  const uint64_t half = static_cast<uint64_t>(kTopBiased<T> - Traits::kDigits)
+                        << (Traits::kDigits - 1);
   std::vector<T> terms{from_bits<T>(Traits::kInfinity - 1), from_bits<T>(half)};
   if (beyond < 0) terms.push_back(from_bits<T>(Traits::kSign | 1));
   return terms;
@@ -81,7 +84,8 @@ std::vector<SumCase<T>> hurtful_cases(std::mt19937_64& random) {
       {"tie", tie_terms<T>(random, 0)},
       {"tie and a speck outward", tie_terms<T>(random, 1)},
       {"tie and a speck inward", tie_terms<T>(random, -1)},
-      {"overflows on the way", {largest, largest, negated(largest), smallest, negated(largest), largest}},
+      {"overflows on the way",
+       {largest, largest, negated(largest), smallest, negated(largest), largest}},
       {"rounds to infinity", edge_terms<T>(0)},
       {"just stays finite", edge_terms<T>(-1)},
       {"far beyond", {largest, largest, largest, smallest}},

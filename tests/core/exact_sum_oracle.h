@@ -1,4 +1,5 @@
-// The oracle for exact sums: MPFR's correctly rounded sum, put into our formats by MPFR's own rounding.
+// The oracle for exact sums: MPFR's correctly rounded sum, put into our formats by MPFR's own
+// rounding.
 #pragma once
 
 #include <mpfr.h>
@@ -26,7 +27,8 @@ T from_bits(uint64_t bits) {
   return detail::bit_cast<T>(static_cast<typename detail::FloatTraits<T>::Bits>(bits));
 }
 
-// MPFR counts exponents from a mantissa in [1/2, 1), hence the ones added; subnormals need the range to be set.
+// MPFR counts exponents from a mantissa in [1/2, 1), hence the ones added; subnormals need the
+// range to be set.
 template <class Target>
 class MpfrRange {
  public:
@@ -65,7 +67,8 @@ typename detail::FloatTraits<Target>::Bits pattern(double value) {
   return static_cast<Bits>(sign | ((biased << (Traits::kDigits - 1)) + mantissa));
 }
 
-// The sum of the terms, rounded once to Target. Signs of zero sums follow the contract: -0 only from -0 alone.
+// The sum of the terms, rounded once to Target. Signs of zero sums follow the contract: -0 only
+// from -0 alone.
 template <class Target, class T>
 typename detail::FloatTraits<Target>::Bits mpfr_sum_bits(const std::vector<T>& terms) {
   using Traits = detail::FloatTraits<Target>;

@@ -1,4 +1,5 @@
-// float16 and bfloat16: every pattern out and back, and rounding from float32 and float64 against MPFR.
+// float16 and bfloat16: every pattern out and back, and rounding from float32 and float64 against
+// MPFR.
 #include "sow/half.h"
 
 #include <gtest/gtest.h>
@@ -50,8 +51,9 @@ TYPED_TEST(Half, EveryPatternOutAndBack) {
       ASSERT_EQ(TypeParam(as_double).bits, Traits::kQuietNan) << i;
       continue;
     }
-    const double expected =
-        magnitude == Traits::kInfinity ? std::copysign(INFINITY, (bits & 0x8000) ? -1 : 1) : meaning<TypeParam>(bits);
+    const double expected = magnitude == Traits::kInfinity
+                                ? std::copysign(INFINITY, (bits & 0x8000) ? -1 : 1)
+                                : meaning<TypeParam>(bits);
     ASSERT_EQ(bits_of(as_double), bits_of(expected)) << i;
     ASSERT_EQ(bits_of(as_float), bits_of(static_cast<float>(expected))) << i;
     ASSERT_EQ(TypeParam(as_float).bits, bits) << i;
@@ -59,12 +61,14 @@ TYPED_TEST(Half, EveryPatternOutAndBack) {
   }
 }
 
-// Every midpoint between neighbours, and the values just beside it: where rounding goes wrong if it does.
+// Every midpoint between neighbours, and the values just beside it: where rounding goes wrong if it
+// does.
 TYPED_TEST(Half, MidpointsGoToEven) {
   using Traits = detail::FloatTraits<TypeParam>;
   for (uint16_t bits = 0; bits < Traits::kInfinity; ++bits) {
     const double low = meaning<TypeParam>(bits);
-    const double high = meaning<TypeParam>(static_cast<uint16_t>(bits + 1));  // 2^(emax+1) after the largest
+    const double high =
+        meaning<TypeParam>(static_cast<uint16_t>(bits + 1));  // 2^(emax+1) after the largest
     const double middle = low + (high - low) / 2;
     const auto even = static_cast<uint16_t>((bits & 1) ? bits + 1 : bits);
     const auto next = static_cast<uint16_t>(bits + 1);
@@ -86,7 +90,8 @@ TYPED_TEST(Half, RandomValuesAgainstMpfr) {
     const auto wide = random_finite<double>(random, 1023 - 160, 1023 + 140);
     const auto narrow = random_finite<float>(random, 0, kTopBiased<float>);
     ASSERT_EQ(TypeParam(wide).bits, mpfr_sum_bits<TypeParam>(std::vector<double>{wide})) << wide;
-    ASSERT_EQ(TypeParam(narrow).bits, mpfr_sum_bits<TypeParam>(std::vector<float>{narrow})) << narrow;
+    ASSERT_EQ(TypeParam(narrow).bits, mpfr_sum_bits<TypeParam>(std::vector<float>{narrow}))
+        << narrow;
   }
 }
 
