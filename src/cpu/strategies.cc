@@ -6,6 +6,7 @@ namespace sow::detail {
 namespace {
 
 const Strategy* const kStrategies[] = {
+    &k_tile,
     &k_reference,
 };
 

@@ -6,5 +6,6 @@
 namespace sow::detail {
 
 extern const Strategy k_reference;
+extern const Strategy k_tile;
 
 }  // namespace sow::detail

@@ -1,0 +1,322 @@
+// What the updates of one place add up to: Accumulator<T, R> is the arithmetic of every fold.
+//
+//   State start()                          nothing yet
+//   void seed(State&, T old)               the old value takes part (include_self); before any add
+//   void add(State&, T x, uint32_t n)      the n-th update of this place, in source order
+//   void merge(State&, const State&)       both saw part of the updates; not for products
+//   bool finish(State, updates, self, T&)  the result, or false: a float sum that may be inexact
+//
+// A sum that finish refuses is added up again in a Long, which never refuses.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/exact_sum.h"
+#include "cpu/word.h"
+#include "sow/reduce.h"
+
+namespace sow::detail {
+
+// A bool as it lies in memory: any nonzero byte is true.
+struct BoolByte {
+  uint8_t byte;
+};
+
+template <class T>
+inline constexpr bool is_complex_element = false;
+template <class P>
+inline constexpr bool is_complex_element<std::complex<P>> = true;
+template <class T>
+inline constexpr bool is_float_element =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, float16> ||
+    std::is_same_v<T, bfloat16>;
+
+// The type's positive quiet NaN in place of any NaN.
+template <class T>
+inline T canonical_nan(T value) {
+  const Term<T> term(value);
+  return term.nan() ? bit_cast<T>(FloatTraits<T>::kQuietNan) : value;
+}
+
+template <class T, Reduce R, class Enable = void>
+struct Accumulator;
+
+// -- exact float sums and means ---------------------------------------------------------------------
+
+template <class T, Reduce R>
+inline constexpr bool is_float_sum =
+    is_float_element<T> && (R == Reduce::add || R == Reduce::mean);
+
+template <class T>
+inline T mean_of(double sum, int64_t count) {
+  return canonical_nan(static_cast<T>(sum / static_cast<double>(count)));
+}
+
+template <class T, Reduce R>
+struct Accumulator<T, R, std::enable_if_t<is_float_sum<T, R>>> {
+  static constexpr bool kDirect = false;
+  static constexpr bool kMerges = true;
+  using State = CheckedSum<T>;
+  using Long = LongAccumulator<T>;
+
+  static State start() { return State(); }
+  static void seed(State& s, T old) { s.add(old); }
+  static void add(State& s, T x, uint32_t) { s.add(x); }
+  static void merge(State& s, const State& other) { s.merge(other); }
+  static bool finish(const State& s, int64_t updates, bool self, T& out) {
+    if constexpr (R == Reduce::add) return s.round_to(out);
+    double sum;
+    if (!s.to_double(sum)) return false;
+    out = mean_of<T>(sum, updates + self);
+    return true;
+  }
+
+  static void long_add(Long& sum, T x) { sum.add(x); }
+  static T long_finish(const Long& sum, int64_t updates, bool self) {
+    if constexpr (R == Reduce::add) return sum.round();
+    return mean_of<T>(sum.to_double(), updates + self);
+  }
+};
+
+template <class P, Reduce R>
+struct Accumulator<std::complex<P>, R, std::enable_if_t<R == Reduce::add || R == Reduce::mean>> {
+  using T = std::complex<P>;
+  using Part = Accumulator<P, R>;
+  static constexpr bool kDirect = false;
+  static constexpr bool kMerges = true;
+  struct State {
+    typename Part::State real, imag;
+  };
+  struct Long {
+    typename Part::Long real, imag;
+    void reset() {
+      real.reset();
+      imag.reset();
+    }
+    void merge(const Long& other) {
+      real.merge(other.real);
+      imag.merge(other.imag);
+    }
+  };
+
+  static State start() { return State{}; }
+  static void seed(State& s, T old) { add(s, old, 0); }
+  static void add(State& s, T x, uint32_t) {
+    s.real.add(x.real());
+    s.imag.add(x.imag());
+  }
+  static void merge(State& s, const State& other) {
+    s.real.merge(other.real);
+    s.imag.merge(other.imag);
+  }
+  static bool finish(const State& s, int64_t updates, bool self, T& out) {
+    P real, imag;
+    if (!Part::finish(s.real, updates, self, real)) return false;
+    if (!Part::finish(s.imag, updates, self, imag)) return false;
+    out = T(real, imag);
+    return true;
+  }
+
+  static void long_add(Long& sum, T x) {
+    sum.real.add(x.real());
+    sum.imag.add(x.imag());
+  }
+  static T long_finish(const Long& sum, int64_t updates, bool self) {
+    return T(Part::long_finish(sum.real, updates, self), Part::long_finish(sum.imag, updates, self));
+  }
+};
+
+// -- products in chunks of 256 ----------------------------------------------------------------------
+
+inline constexpr uint32_t kMulChunk = 256;
+
+inline double times(double a, double b) { return a * b; }
+inline std::complex<double> times(std::complex<double> a, std::complex<double> b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+template <class T>
+struct Product {
+  using Wide = double;
+  static Wide widened(T x) { return widen(x); }
+  static T rounded(Wide x) { return canonical_nan(static_cast<T>(x)); }
+};
+template <class P>
+struct Product<std::complex<P>> {
+  using Wide = std::complex<double>;
+  static Wide widened(std::complex<P> x) { return {x.real(), x.imag()}; }
+  static std::complex<P> rounded(Wide x) {
+    return {canonical_nan(static_cast<P>(x.real())), canonical_nan(static_cast<P>(x.imag()))};
+  }
+};
+
+template <class T>
+struct Accumulator<T, Reduce::mul,
+                   std::enable_if_t<is_float_element<T> || is_complex_element<T>>> {
+  static constexpr bool kDirect = false;
+  static constexpr bool kMerges = false;
+  using Wide = typename Product<T>::Wide;
+  // A complex product by 1 is not the number itself (0 * infinity), so `begun` decides.
+  struct State {
+    Wide total, chunk;
+    bool begun;
+    void close() {
+      total = begun ? times(total, chunk) : chunk;
+      begun = true;
+      chunk = Wide(1);
+    }
+  };
+
+  static State start() { return {Wide(1), Wide(1), false}; }
+  static void seed(State& s, T old) {
+    s.total = Product<T>::widened(old);
+    s.begun = true;
+  }
+  static void add(State& s, T x, uint32_t n) {
+    s.chunk = times(s.chunk, Product<T>::widened(x));
+    if (n % kMulChunk == kMulChunk - 1) s.close();
+  }
+  static bool finish(State s, int64_t updates, bool, T& out) {
+    if (updates % kMulChunk != 0) s.close();
+    out = Product<T>::rounded(s.total);
+    return true;
+  }
+};
+
+// -- extremes of floats: integers in the order of the values ------------------------------------------
+
+template <class T, Reduce R>
+struct Accumulator<T, R, std::enable_if_t<is_float_element<T> && (R == Reduce::amax || R == Reduce::amin)>> {
+  static constexpr bool kDirect = true;
+  static constexpr bool kMerges = true;
+  using Traits = FloatTraits<T>;
+  using Bits = typename Traits::Bits;
+  using State = std::make_signed_t<Bits>;
+  static constexpr State kLowest = static_cast<State>(Traits::kSign);
+  static constexpr State kHighest = static_cast<State>(Traits::kSign - 1);
+  // Beyond every number, on the side that wins.
+  static constexpr State kNan = R == Reduce::amax ? kHighest : kLowest;
+
+  // -0 comes just below +0, and NaN wins.
+  static State key_of(T value) {
+    const Bits bits = bit_cast<Bits>(value);
+    const Bits magnitude = bits & static_cast<Bits>(kHighest);
+    const State key = static_cast<State>(bits ^ ((bits & Traits::kSign) ? static_cast<Bits>(kHighest) : Bits{0}));
+    return magnitude > Traits::kInfinity ? kNan : key;
+  }
+  static T value_of(State key) {
+    const Bits bits = static_cast<Bits>(key);
+    const Bits mirrored = bits ^ ((bits & Traits::kSign) ? static_cast<Bits>(kHighest) : Bits{0});
+    return bit_cast<T>(key == kNan ? static_cast<Bits>(Traits::kQuietNan) : static_cast<Bits>(mirrored));
+  }
+
+  static State start() { return R == Reduce::amax ? kLowest : kHighest; }
+  static void merge(State& s, State other) {
+    if constexpr (R == Reduce::amax) {
+      s = other > s ? other : s;
+    } else {
+      s = other < s ? other : s;
+    }
+  }
+  static void seed(State& s, T old) { s = key_of(old); }
+  static void add(State& s, T x, uint32_t) { merge(s, key_of(x)); }
+  static bool finish(State s, int64_t, bool, T& out) {
+    out = value_of(s);
+    return true;
+  }
+};
+
+// -- integers, wrapping -------------------------------------------------------------------------------
+
+template <class T, Reduce R>
+struct Accumulator<T, R, std::enable_if_t<std::is_integral_v<T> && R != Reduce::assign && R != Reduce::mean>> {
+  static constexpr bool kDirect = true;
+  static constexpr bool kMerges = true;
+  using State = T;
+  using Unsigned = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+
+  static State start() {
+    if constexpr (R == Reduce::add) return 0;
+    if constexpr (R == Reduce::mul) return 1;
+    constexpr Unsigned kTop = Unsigned{1} << (8 * sizeof(T) - 1);
+    constexpr T kLowest = std::is_signed_v<T> ? static_cast<T>(kTop) : T{0};
+    constexpr T kHighest = std::is_signed_v<T> ? static_cast<T>(kTop - 1) : static_cast<T>(~Unsigned{0});
+    return R == Reduce::amax ? kLowest : kHighest;
+  }
+  static void merge(State& s, State x) {
+    if constexpr (R == Reduce::add) s = static_cast<T>(static_cast<Unsigned>(s) + static_cast<Unsigned>(x));
+    if constexpr (R == Reduce::mul) s = static_cast<T>(static_cast<Unsigned>(s) * static_cast<Unsigned>(x));
+    if constexpr (R == Reduce::amax) s = x > s ? x : s;
+    if constexpr (R == Reduce::amin) s = x < s ? x : s;
+  }
+  static void seed(State& s, T old) { s = old; }
+  static void add(State& s, T x, uint32_t) { merge(s, x); }
+  static bool finish(State s, int64_t, bool, T& out) {
+    out = s;
+    return true;
+  }
+};
+
+template <class T>
+struct Accumulator<T, Reduce::mean, std::enable_if_t<std::is_integral_v<T>>> {
+  static constexpr bool kDirect = false;
+  static constexpr bool kMerges = true;
+  using State = uint64_t;  // wraps as int64 does
+
+  static State start() { return 0; }
+  static void merge(State& s, State other) { s += other; }
+  static void seed(State& s, T old) { s = static_cast<State>(static_cast<int64_t>(old)); }
+  static void add(State& s, T x, uint32_t) { s += static_cast<State>(static_cast<int64_t>(x)); }
+  static bool finish(State s, int64_t updates, bool self, T& out) {
+    const int64_t sum = static_cast<int64_t>(s), count = updates + self;
+    const int64_t quotient = sum / count;
+    out = static_cast<T>(quotient - (sum % count < 0));
+    return true;
+  }
+};
+
+// -- bool: or, and --------------------------------------------------------------------------------------
+
+template <Reduce R>
+struct Accumulator<BoolByte, R, std::enable_if_t<R != Reduce::assign && R != Reduce::mean>> {
+  static constexpr bool kDirect = true;
+  static constexpr bool kMerges = true;
+  static constexpr bool kOr = R == Reduce::add || R == Reduce::amax;
+  using State = uint8_t;
+
+  static State start() { return kOr ? 0 : 1; }
+  static void merge(State& s, State other) { s = kOr ? s | other : s & other; }
+  static void seed(State& s, BoolByte old) { s = old.byte != 0; }
+  static void add(State& s, BoolByte x, uint32_t) { merge(s, x.byte != 0); }
+  static bool finish(State s, int64_t, bool, BoolByte& out) {
+    out.byte = s;
+    return true;
+  }
+};
+
+// -- moves: the last one wins --------------------------------------------------------------------------
+
+template <int Width>
+struct Accumulator<Word<Width>, Reduce::assign> {
+  static constexpr bool kDirect = true;
+  static constexpr bool kMerges = true;
+  using T = Word<Width>;
+  using State = Word<Width>;
+
+  static State start() { return State{}; }
+  static void merge(State& s, const State& later) { s = later; }
+  static void seed(State&, const T&) {}
+  static void add(State& s, const T& x, uint32_t) { s = x; }
+  static bool finish(const State& s, int64_t, bool, T& out) {
+    out = s;
+    return true;
+  }
+};
+
+template <class T, Reduce R>
+inline constexpr bool may_refuse =
+    (is_float_element<T> || is_complex_element<T>) && (R == Reduce::add || R == Reduce::mean);
+
+}  // namespace sow::detail

@@ -1,0 +1,180 @@
+// The cell loops of FoldKernels for one type and reduction.
+#pragma once
+
+#include <cstring>
+
+#include "cpu/accumulator.h"
+#include "cpu/fold_kernels.h"
+
+namespace sow::detail {
+
+template <class T>
+inline T load_element(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+template <class T>
+inline void store_element(char* to, const T& value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+template <class T>
+void negate_values(char* values, int64_t count) {
+  if constexpr (is_float_element<T>) {
+    using Bits = typename FloatTraits<T>::Bits;
+    Bits* bits = reinterpret_cast<Bits*>(values);
+    for (int64_t i = 0; i < count; ++i) bits[i] ^= FloatTraits<T>::kSign;
+  } else if constexpr (is_complex_element<T>) {
+    negate_values<typename T::value_type>(values, 2 * count);
+  } else if constexpr (std::is_integral_v<T>) {
+    T* numbers = reinterpret_cast<T*>(values);
+    for (int64_t i = 0; i < count; ++i) {
+      numbers[i] = static_cast<T>(0 - static_cast<uint64_t>(numbers[i]));
+    }
+  }
+}
+
+template <class T, Reduce R>
+struct CellKernels {
+  using A = Accumulator<T, R>;
+  using State = typename A::State;
+
+  static char* place(const Destination& dst, int64_t offset, int column) {
+    return dst.data + (offset + column * dst.row_stride) * static_cast<int64_t>(sizeof(T));
+  }
+
+  static void apply(const Destination& dst, const Updates& updates, int width) {
+    for (int i = 0; i < updates.count; ++i) {
+      for (int c = 0; c < width; ++c) {
+        char* at = place(dst, updates.offsets[i], c);
+        State state = A::start();
+        if constexpr (R != Reduce::assign) A::seed(state, load_element<T>(at));
+        A::add(state, load_element<T>(updates.values + (int64_t{i} * width + c) * sizeof(T)), 0);
+        T result;
+        A::finish(state, 1, true, result);
+        store_element(at, result);
+      }
+    }
+  }
+
+  static void open(const Destination& dst, int64_t offset, State* states, int width) {
+    for (int c = 0; c < width; ++c) {
+      states[c] = A::start();
+      if constexpr (R != Reduce::assign) {
+        if (dst.include_self) A::seed(states[c], load_element<T>(place(dst, offset, c)));
+      }
+    }
+  }
+
+  template <int Width>
+  static void accumulate_rows(const Cells& cells, const Destination& dst, const Updates& updates,
+                              Touched* touched) {
+    const int width = Width > 0 ? Width : cells.width;
+    State* all = reinterpret_cast<State*>(cells.states);
+    for (int i = 0; i < updates.count; ++i) {
+      const uint32_t cell = updates.cells[i];
+      const uint32_t seen = cells.counts[cell];
+      State* states = all + static_cast<int64_t>(cell) * width;
+      if (seen == 0) {
+        open(dst, updates.offsets[i], states, width);
+        if (touched != nullptr) {
+          touched->cells[touched->count] = cell;
+          touched->offsets[touched->count++] = updates.offsets[i];
+        }
+      }
+      cells.counts[cell] = seen + 1;
+      const char* values = updates.values + int64_t{i} * width * sizeof(T);
+      for (int c = 0; c < width; ++c) A::add(states[c], load_element<T>(values + c * sizeof(T)), seen);
+    }
+  }
+  static void accumulate(const Cells& cells, const Destination& dst, const Updates& updates,
+                         Touched* touched) {
+    if (cells.width == 1) return accumulate_rows<1>(cells, dst, updates, touched);
+    accumulate_rows<0>(cells, dst, updates, touched);
+  }
+
+  static int64_t finish(const Cells& cells, const Destination& dst, Touched list) {
+    const State* all = reinterpret_cast<const State*>(cells.states);
+    int64_t refused = 0;
+    for (int64_t i = 0; i < list.count; ++i) {
+      const uint32_t cell = list.cells[i];
+      const State* states = all + static_cast<int64_t>(cell) * cells.width;
+      T results[kMaxCellWidth];
+      bool certain = true;
+      for (int c = 0; c < cells.width; ++c) {
+        certain &= A::finish(states[c], cells.counts[cell], dst.include_self, results[c]);
+      }
+      if (certain) {
+        for (int c = 0; c < cells.width; ++c) store_element(place(dst, list.offsets[i], c), results[c]);
+        cells.counts[cell] = 0;
+      } else {
+        list.cells[refused] = cell;
+        list.offsets[refused++] = list.offsets[i];
+      }
+    }
+    return refused;
+  }
+
+  static void merge(const Cells& to, const Cells& from, int64_t first, int64_t last) {
+    if constexpr (A::kMerges) {
+      State* mine = reinterpret_cast<State*>(to.states);
+      const State* theirs = reinterpret_cast<const State*>(from.states);
+      for (int64_t cell = first; cell < last; ++cell) {
+        if (from.counts[cell] == 0) continue;
+        for (int64_t c = cell * to.width; c < (cell + 1) * to.width; ++c) {
+          if (to.counts[cell] == 0) {
+            mine[c] = theirs[c];
+          } else {
+            A::merge(mine[c], theirs[c]);
+          }
+        }
+        to.counts[cell] += from.counts[cell];
+        from.counts[cell] = 0;
+      }
+    }
+  }
+};
+
+// The second way of a sum that was refused, for the reductions that can refuse.
+template <class T, Reduce R>
+struct RepairKernels {
+  using A = Accumulator<T, R>;
+  using Long = typename A::Long;
+
+  static void begin(const Cells& cells, Touched list, const Repairs& repairs) {
+    Long* longs = reinterpret_cast<Long*>(repairs.longs);
+    for (int64_t slot = 0; slot < list.count; ++slot) {
+      repairs.updates[slot] = cells.counts[list.cells[slot]];
+      cells.counts[list.cells[slot]] = kCellTag | static_cast<uint32_t>(slot);
+      for (int c = 0; c < cells.width; ++c) longs[slot * cells.width + c].reset();
+    }
+  }
+
+  static void add(const Cells& cells, const Updates& updates, const Repairs& repairs) {
+    Long* longs = reinterpret_cast<Long*>(repairs.longs);
+    const int width = cells.width;
+    for (int i = 0; i < updates.count; ++i) {
+      const uint32_t tagged = cells.counts[updates.cells[i]];
+      if ((tagged & kCellTag) == 0) continue;
+      Long* sums = longs + static_cast<int64_t>(tagged & ~kCellTag) * width;
+      const char* values = updates.values + int64_t{i} * width * sizeof(T);
+      for (int c = 0; c < width; ++c) A::long_add(sums[c], load_element<T>(values + c * sizeof(T)));
+    }
+  }
+
+  static void end(const Cells& cells, const Destination& dst, Touched list, const Repairs& repairs) {
+    Long* longs = reinterpret_cast<Long*>(repairs.longs);
+    for (int64_t slot = 0; slot < list.count; ++slot) {
+      for (int c = 0; c < cells.width; ++c) {
+        char* at = CellKernels<T, R>::place(dst, list.offsets[slot], c);
+        Long& sum = longs[slot * cells.width + c];
+        if (dst.include_self) A::long_add(sum, load_element<T>(at));
+        store_element(at, A::long_finish(sum, repairs.updates[slot], dst.include_self));
+      }
+      cells.counts[list.cells[slot]] = 0;
+    }
+  }
+};
+
+}  // namespace sow::detail

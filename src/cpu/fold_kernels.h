@@ -1,0 +1,80 @@
+// The inner loops of every fold, one table a (type, reduction), so that strategies are written once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sow/dtype.h"
+#include "sow/reduce.h"
+
+namespace sow::detail {
+
+// A batch of updates in source order: update i takes `width` values, one after the other, to the
+// row that begins `offsets[i]` elements into the destination.
+struct Updates {
+  int count = 0;
+  const int64_t* offsets = nullptr;
+  const uint32_t* cells = nullptr;
+  const char* values = nullptr;
+};
+
+struct Destination {
+  char* data = nullptr;
+  int64_t row_stride = 1;  // elements between the columns of a row
+  bool include_self = true;
+};
+
+// Accumulators for the places of a range of the destination. A cell whose count is zero is empty:
+// its states are memory of any content.
+struct Cells {
+  uint32_t* counts = nullptr;  // updates so far, below kCellTag
+  char* states = nullptr;      // [cell][width]
+  int width = 1;
+};
+inline constexpr uint32_t kCellTag = uint32_t{1} << 31;
+// The results of a cell wait on the stack until all of them are certain.
+inline constexpr int kMaxCellWidth = 64;
+
+// The cells that were met, in the order of their first update.
+struct Touched {
+  int64_t* offsets = nullptr;
+  uint32_t* cells = nullptr;
+  int64_t count = 0;
+};
+
+// Sums that are added up again because their accumulators refused.
+struct Repairs {
+  char* longs = nullptr;        // [slot][width]
+  int64_t* updates = nullptr;   // a slot
+};
+
+struct FoldKernels {
+  int value_size;
+  int state_size;
+  int long_size;  // 0: finish never refuses
+  bool direct;    // apply() may be used when the old value takes part
+  bool merges;
+
+  // Negates `count` values in place.
+  void (*negate)(char* values, int64_t count);
+  // destination (+)= value, one update after the other, without cells.
+  void (*apply)(const Destination&, const Updates&, int width);
+
+  void (*accumulate)(const Cells&, const Destination&, const Updates&, Touched* touched);
+  // Writes the results of the listed cells and empties them. Cells that refused are left as they
+  // are and moved to the front of the list; returns how many.
+  int64_t (*finish)(const Cells&, const Destination&, Touched list);
+  // Adds cell i of `from` to cell i of `to`, for i in [first, last), and empties it.
+  void (*merge)(const Cells& to, const Cells& from, int64_t first, int64_t last);
+
+  // Repairing the listed cells: they are tagged with their slots, every update is offered once
+  // more, then the results are written and the cells emptied.
+  void (*repair_begin)(const Cells&, Touched list, const Repairs&);
+  void (*repair_add)(const Cells&, const Updates&, const Repairs&);
+  void (*repair_end)(const Cells&, const Destination&, Touched list, const Repairs&);
+};
+
+// Null where the contract has no such reduction (extremes of complex numbers, the mean of bools).
+const FoldKernels* fold_kernels(DType dtype, Reduce reduce);
+
+}  // namespace sow::detail

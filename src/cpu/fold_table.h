@@ -1,0 +1,64 @@
+// Makes the FoldKernels of one type and reduction out of the templates.
+#pragma once
+
+#include "cpu/cell_kernels.h"
+
+namespace sow::detail {
+
+template <class T, Reduce R>
+const FoldKernels* kernels_of() {
+  using A = Accumulator<T, R>;
+  using Cell = CellKernels<T, R>;
+  static const FoldKernels kernels = [] {
+    FoldKernels k{};
+    k.value_size = sizeof(T);
+    k.state_size = sizeof(typename A::State);
+    k.direct = A::kDirect;
+    k.merges = A::kMerges;
+    k.negate = negate_values<T>;
+    if constexpr (A::kDirect) k.apply = Cell::apply;
+    k.accumulate = Cell::accumulate;
+    k.finish = Cell::finish;
+    k.merge = Cell::merge;
+    if constexpr (may_refuse<T, R>) {
+      k.long_size = sizeof(typename A::Long);
+      k.repair_begin = RepairKernels<T, R>::begin;
+      k.repair_add = RepairKernels<T, R>::add;
+      k.repair_end = RepairKernels<T, R>::end;
+    }
+    return k;
+  }();
+  return &kernels;
+}
+
+// Every reduction of a type but assign, which goes by width.
+template <class T>
+const FoldKernels* kernels_for(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::add: return kernels_of<T, Reduce::add>();
+    case Reduce::mul: return kernels_of<T, Reduce::mul>();
+    case Reduce::mean:
+      if constexpr (!std::is_same_v<T, BoolByte>) return kernels_of<T, Reduce::mean>();
+      return nullptr;
+    case Reduce::amax:
+      if constexpr (!is_complex_element<T>) return kernels_of<T, Reduce::amax>();
+      return nullptr;
+    case Reduce::amin:
+      if constexpr (!is_complex_element<T>) return kernels_of<T, Reduce::amin>();
+      return nullptr;
+    default: return nullptr;
+  }
+}
+
+// One file a group of types, so that they compile side by side.
+const FoldKernels* fold_kernels_float16(Reduce reduce);
+const FoldKernels* fold_kernels_bfloat16(Reduce reduce);
+const FoldKernels* fold_kernels_float32(Reduce reduce);
+const FoldKernels* fold_kernels_float64(Reduce reduce);
+const FoldKernels* fold_kernels_complex64(Reduce reduce);
+const FoldKernels* fold_kernels_complex128(Reduce reduce);
+const FoldKernels* fold_kernels_integer(DType dtype, Reduce reduce);
+const FoldKernels* fold_kernels_bool(Reduce reduce);
+const FoldKernels* fold_kernels_move(size_t width);
+
+}  // namespace sow::detail

@@ -1,0 +1,45 @@
+// Questions that several strategies ask about a Transfer.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cpu/fold_kernels.h"
+#include "transfer/canonical.h"
+
+namespace sow::detail {
+
+// Updates that may meet: indexed destinations, or several terms a place. The rest are moves from
+// place to place, which other strategies do.
+inline bool is_fold(const Transfer& t) {
+  if (t.mask_side != MaskSide::none) return false;
+  if (t.dst_index.empty() && t.reduce == Reduce::assign) return false;
+  return fold_kernels(t.dtype, t.reduce) != nullptr;
+}
+
+// The bytes of the operands, of the destination only the part that the Transfer can reach.
+inline int64_t operand_bytes(const Transfer& t, const Canonical& c) {
+  const int64_t size = static_cast<int64_t>(size_of(t.dtype));
+  int64_t source = size, places = size * c.row.size * c.outer_count, keys = 0;
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    if (t.src.data != nullptr && t.src.strides[d] != 0) source *= t.shape[d];
+  }
+  for (const IndexOperand& index : t.dst_index) places *= std::max<int64_t>(index.extent, 1);
+  const auto add_keys = [&](const IndexOperand& index) {
+    int64_t bytes = index.dtype == DType::int32 ? 4 : 8;
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      if (index.strides[d] != 0) bytes *= t.shape[d];
+    }
+    keys += bytes;
+  };
+  for (const IndexOperand& index : t.dst_index) add_keys(index);
+  for (const IndexOperand& index : t.src_index) add_keys(index);
+  return source + places + keys;
+}
+
+// Scratch stays below the operands together; small problems may take a little more.
+inline size_t workspace_allowed(const Transfer& t, const Canonical& c) {
+  return static_cast<size_t>(operand_bytes(t, c)) + 256 * 1024;
+}
+
+}  // namespace sow::detail

@@ -1,0 +1,50 @@
+// Every strategy that folds updates against the reference, bit for bit.
+#include <gtest/gtest.h>
+
+#include "cpu/strategies.h"
+#include "fold_problem.h"
+#include "sow/runtime.h"
+
+namespace sow::detail {
+namespace {
+
+void expect_reference_bits(const Problem& problem) {
+  const Bytes expected = result_of(problem, k_reference, 1);
+  ASSERT_FALSE(expected.empty());
+  for (const Strategy* strategy : cpu_strategies()) {
+    for (const int threads : {1, 3}) {
+      const Bytes found = result_of(problem, *strategy, threads);
+      if (found.empty()) break;
+      ASSERT_TRUE(found == expected) << strategy->name << " with " << threads << " threads: " << problem.text;
+    }
+  }
+}
+
+// Types x reductions x kinds of values over sizes that reach every way of working.
+class Fold : public testing::TestWithParam<int> {};
+
+TEST_P(Fold, GivesTheReferenceBits) {
+  const DType dtype = static_cast<DType>(GetParam());
+  ProblemMaker maker(GetParam() + 1);
+  const ProblemSizes sizes[] = {{1, 1, 1, 1},    {1, 100, 1, 7},   {3, 50, 1, 40},  {2, 30, 5, 6},
+                                {1, 600, 1, 64}, {1, 20, 70, 9},   {5, 9, 3, 1000}, {1, 700, 2, 1},
+                                {1, 40, 1, 100000}, {40, 3, 1, 2}, {2, 600, 33, 20}};
+  for (int reduce = 0; reduce < 6; ++reduce) {
+    if (!is_reducible(dtype, static_cast<Reduce>(reduce))) continue;
+    for (int values = 0; values < 4; ++values) {
+      for (const ProblemSizes& size : sizes) {
+        const Problem problem =
+            maker.make(size, dtype, static_cast<Reduce>(reduce), static_cast<Values>(values));
+        expect_reference_bits(problem);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Fold, testing::Range(0, kDTypeCount), [](const auto& info) {
+  return std::string(name_of(static_cast<DType>(info.param)));
+});
+
+}  // namespace
+}  // namespace sow::detail
