@@ -68,7 +68,7 @@ SOW_INLINE void checked_add_row(const T* row, double* high, double* low, double*
 
 // Finishing a row writes the columns whose sum is certain and flags the others, which keep what
 // `out` held (flagged[i] becomes 1 or 0). Target is T, or double for a mean. True when every column
-// is certain; `flagged` is then left as it was.
+// is certain; `flagged` may then be left as it was.
 template <class T, class Target>
 SOW_INLINE bool checked_finish_row(const double* high, const double* lost, int64_t n, Target* out,
                                    uint8_t* flagged) {
