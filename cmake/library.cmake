@@ -8,6 +8,10 @@ configure_file(cmake/version.h.in include/sow/version.h @ONLY)
 set(folders core transfer ops cpu autograd program)
 list(TRANSFORM folders REPLACE "(.+)" "src/\\1/*.cc" OUTPUT_VARIABLE patterns)
 file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+# Files of x86's vector instructions are named after them.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cc$")
+endif()
 
 add_library(sow_objects OBJECT ${sources})
 set_target_properties(sow_objects PROPERTIES

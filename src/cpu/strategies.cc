@@ -8,6 +8,10 @@ namespace {
 const Strategy* const kStrategies[] = {
     &k_tile,
     &k_reference,
+    &k_strided_copy,
+    &k_gather,
+    &k_mask_elements,
+    &k_mask_rows,
 };
 
 }  // namespace

@@ -7,5 +7,9 @@ namespace sow::detail {
 
 extern const Strategy k_reference;
 extern const Strategy k_tile;
+extern const Strategy k_strided_copy;
+extern const Strategy k_gather;
+extern const Strategy k_mask_elements;
+extern const Strategy k_mask_rows;
 
 }  // namespace sow::detail

@@ -1,0 +1,214 @@
+// Strategy gather: the source is indexed, the destination affine. Whole rows, or elements by width.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/move_run.h"
+#include "cpu/pieces.h"
+#include "cpu/strategies.h"
+#include "cpu/word.h"
+
+namespace sow::detail {
+namespace {
+
+constexpr int64_t kGrainBytes = 64 << 10;  // random reads: fewer bytes keep a thread busy
+constexpr int kPiecesAThread = 8;
+constexpr int64_t kShort = 16;  // an axis shorter than this is no inner loop if there is a longer
+
+bool supports(const Transfer& transfer, const Canonical& canonical) {
+  return transfer.mask_side == MaskSide::none && transfer.reduce == Reduce::assign &&
+         transfer.dst_index.empty() && !transfer.src_index.empty() &&
+         transfer.src.data != nullptr && !transfer.negate && canonical.items.empty();
+}
+
+// How the positions are walked: along one axis in tiles, over all others around it.
+struct Order {
+  int axis = -1;  // of canonical.outer; -1: there is a single position
+  int64_t length = 1;
+  int64_t others = 1;
+  int64_t tile = kTileItems;
+  int64_t tiles = 1;
+  int64_t parts = 1;  // of a row, where positions are few
+
+  int64_t units() const { return tiles * others * parts; }
+};
+
+Order choose_order(const Canonical& canonical, int64_t row_bytes, int threads) {
+  Order order;
+  const auto& outer = canonical.outer;
+  if (!outer.empty()) {
+    order.axis = static_cast<int>(outer.size()) - 1;
+    if (outer.back().size < kShort) {
+      for (size_t d = 0; d < outer.size(); ++d) {
+        if (outer[d].size > outer[order.axis].size) order.axis = static_cast<int>(d);
+      }
+    }
+    order.length = outer[order.axis].size;
+    order.others = canonical.outer_count / order.length;
+  }
+  const int wanted = choose_pieces(canonical.outer_count * row_bytes, kGrainBytes, threads,
+                                   kPiecesAThread);
+  if (order.others < wanted) {
+    const int64_t share = order.length * order.others / wanted;
+    order.tile = std::clamp<int64_t>(share, 1, kTileItems);
+  }
+  order.tiles = (order.length + order.tile - 1) / order.tile;
+  if (order.tiles * order.others < wanted) {
+    order.parts = std::min(wanted / (order.tiles * order.others), canonical.row.size);
+  }
+  return order;
+}
+
+// offsets[i] += scale * key, or kDropped, along one axis.
+template <class Key>
+void add_keys(const IndexOperand& index, Bounds bounds, int64_t place, int64_t stride,
+              int64_t count, int64_t* offsets) {
+  const Key* keys = reinterpret_cast<const Key*>(index.data) + place;
+  const int64_t extent = index.extent;
+  const int64_t scale = index.scale;
+  if (bounds == Bounds::drop || bounds == Bounds::clip) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t key = resolve_key(keys[i * stride], extent, bounds);
+      const bool dropped = key == kDropped || offsets[i] == kDropped;
+      offsets[i] = dropped ? kDropped : offsets[i] + scale * key;
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t key = keys[i * stride];
+    offsets[i] += scale * (key < 0 ? key + extent : key);
+  }
+}
+
+class Gatherer {
+ public:
+  Gatherer(const Transfer& transfer, const Canonical& canonical, const Order& order)
+      : transfer_(transfer),
+        canonical_(canonical),
+        order_(order),
+        width_(static_cast<int64_t>(size_of(transfer.dtype))) {}
+
+  void run_unit(int64_t unit) const {
+    const int64_t part = unit % order_.parts;
+    unit /= order_.parts;
+    // Along the last axis, one line of the destination after another; else tile by tile, so that
+    // the lines that short inner axes share stay in the cache.
+    const bool last = order_.axis + 1 == static_cast<int>(canonical_.outer.size());
+    const int64_t other = last ? unit / order_.tiles : unit % order_.others;
+    const int64_t first = (last ? unit % order_.tiles : unit / order_.others) * order_.tile;
+    const int64_t count = std::min(order_.tile, order_.length - first);
+    int64_t offsets[kTileItems];
+    const int64_t dst = decode(other, first, count, offsets);
+    const int64_t stride = order_.axis < 0 ? 0 : canonical_.outer[order_.axis].dst;
+    if (canonical_.row.size == 1) {
+      with_width(static_cast<size_t>(width_), [&](auto width) {
+        move_elements<decltype(width)::value>(dst, stride, offsets, count);
+      });
+    } else {
+      move_rows(dst, stride, offsets, count, Pieces{canonical_.row.size, static_cast<int>(order_.parts)},
+                static_cast<int>(part));
+    }
+  }
+
+ private:
+  // Source offsets of `count` positions along the axis, and the destination's of the first.
+  int64_t decode(int64_t other, int64_t first, int64_t count, int64_t* offsets) const {
+    static const Axis kSingle;
+    const Axis& axis = order_.axis < 0 ? kSingle : canonical_.outer[order_.axis];
+    int64_t dst = first * axis.dst;
+    int64_t src = first * axis.src;
+    const size_t components = transfer_.src_index.size();
+    Dims place(components, 0);
+    for (size_t k = 0; k < axis.index.size(); ++k) place[k] = first * axis.index[k];
+    for (int d = static_cast<int>(canonical_.outer.size()) - 1; d >= 0; --d) {
+      if (d == order_.axis) continue;
+      const Axis& around = canonical_.outer[d];
+      const int64_t at = other % around.size;
+      other /= around.size;
+      dst += at * around.dst;
+      src += at * around.src;
+      for (size_t k = 0; k < components; ++k) place[k] += at * around.index[k];
+    }
+    for (int64_t i = 0; i < count; ++i) offsets[i] = src + i * axis.src;
+    for (size_t k = 0; k < components; ++k) {
+      const IndexOperand& index = transfer_.src_index[k];
+      const int64_t stride = axis.index.empty() ? 0 : axis.index[k];
+      const auto add = index.dtype == DType::int32 ? add_keys<int32_t> : add_keys<int64_t>;
+      add(index, transfer_.bounds, place[k], stride, count, offsets);
+    }
+    return dst;
+  }
+
+  template <int Width>
+  void move_elements(int64_t dst, int64_t stride, const int64_t* offsets, int64_t count) const {
+    auto* to = reinterpret_cast<Word<Width>*>(transfer_.dst.data) + dst;
+    const auto* src = reinterpret_cast<const Word<Width>*>(transfer_.src.data);
+    if (transfer_.bounds != Bounds::drop) {
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = src[offsets[i]];
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      to[i * stride] = offsets[i] == kDropped ? Word<Width>{} : src[offsets[i]];
+    }
+  }
+
+  void move_rows(int64_t dst, int64_t stride, const int64_t* offsets, int64_t count,
+                 const Pieces& parts, int part) const {
+    static constexpr char kZero[16] = {};
+    const Axis& row = canonical_.row;
+    const int64_t first = parts.begin(part);
+    const int64_t length = parts.end(part) - first;
+    for (int64_t i = 0; i < count; ++i) {
+      char* to = transfer_.dst.data + (dst + i * stride + first * row.dst) * width_;
+      const bool dropped = offsets[i] == kDropped;
+      const char* from = kZero;
+      if (!dropped) from = transfer_.src.data + (offsets[i] + first * row.src) * width_;
+      move_run(static_cast<size_t>(width_), to, row.dst, from, dropped ? 0 : row.src, length);
+    }
+  }
+
+  const Transfer& transfer_;
+  const Canonical& canonical_;
+  const Order& order_;
+  int64_t width_;
+};
+
+int64_t row_bytes(const Transfer& transfer, const Canonical& canonical) {
+  return canonical.row.size * static_cast<int64_t>(size_of(transfer.dtype));
+}
+
+double cost(const Transfer& transfer, const Canonical& canonical, int threads) {
+  if (canonical.empty) return 0;
+  const auto rows = static_cast<double>(canonical.outer_count);
+  const auto bytes = static_cast<double>(row_bytes(transfer, canonical));
+  const int used = rows * bytes >= 2 * kGrainBytes ? threads : 1;
+  return 60 + rows * (2 + 0.1 * bytes) / used + (used > 1 ? 4000 : 0);
+}
+
+size_t workspace(const Transfer&, const Canonical&, int) { return 0; }
+
+void run(const Transfer& transfer, const Canonical& canonical, const Plan& plan, char*) {
+  if (canonical.empty) return;
+  const Order order = choose_order(canonical, row_bytes(transfer, canonical), plan.threads);
+  const Gatherer gatherer(transfer, canonical, order);
+  const int wanted = choose_pieces(canonical.outer_count * row_bytes(transfer, canonical),
+                                   kGrainBytes, plan.threads, kPiecesAThread);
+  const Pieces pieces{order.units(), static_cast<int>(std::min<int64_t>(wanted, order.units()))};
+  for_each_piece(plan.threads, pieces.pieces, [&](int piece) {
+    for (int64_t unit = pieces.begin(piece); unit < pieces.end(piece); ++unit) {
+      gatherer.run_unit(unit);
+    }
+  });
+}
+
+}  // namespace
+
+const Strategy k_gather = {
+    "gather",
+    "reads rows or elements through the index into a strided destination",
+    supports,
+    cost,
+    workspace,
+    run,
+};
+
+}  // namespace sow::detail

@@ -1,0 +1,74 @@
+// The loops under a mask in plain C++: the portable kernels, and the ends of the others' runs.
+#pragma once
+
+#include <cstring>
+
+#include "cpu/word.h"
+
+namespace sow::detail {
+
+inline uint64_t load_mask_word(const uint8_t* mask) {
+  uint64_t word;
+  std::memcpy(&word, mask, 8);
+  return word;
+}
+
+// Choosing an address instead of branching, because a random mask makes every second prediction
+// wrong; and no element is read that is not taken.
+template <int Width>
+int64_t expand_loop(char* dst, const char* base, const uint8_t* mask, const char* src,
+                    int64_t count, int64_t) {
+  auto* out = reinterpret_cast<Word<Width>*>(dst);
+  const auto* old = reinterpret_cast<const Word<Width>*>(base);
+  const auto* values = reinterpret_cast<const Word<Width>*>(src);
+  int64_t i = 0;
+  auto step = [&](int64_t end) {
+    for (; i < end; ++i) {
+      const bool take = mask[i] != 0;
+      out[i] = *(take ? values : old + i);
+      values += take;
+    }
+  };
+  while (i + 8 <= count) {
+    if (load_mask_word(mask + i) != 0) {
+      step(i + 8);
+      continue;
+    }
+    if (dst != base) std::memcpy(out + i, old + i, 8 * Width);
+    i += 8;
+  }
+  step(count);
+  return values - reinterpret_cast<const Word<Width>*>(src);
+}
+
+template <int Width>
+int64_t compress_loop(char* dst, const uint8_t* mask, const char* src, int64_t count,
+                      int64_t room) {
+  auto* out = reinterpret_cast<Word<Width>*>(dst);
+  const auto* values = reinterpret_cast<const Word<Width>*>(src);
+  int64_t rank = 0;
+  int64_t i = 0;
+  for (; i + 8 <= count && rank + 8 <= room; i += 8) {
+    if (load_mask_word(mask + i) == 0) continue;
+    for (int64_t j = i; j < i + 8; ++j) {
+      out[rank] = values[j];
+      rank += mask[j] != 0;
+    }
+  }
+  for (; i < count; ++i) {
+    if (mask[i] != 0) out[rank++] = values[i];
+  }
+  return rank;
+}
+
+template <int Width, bool Same>
+void blend_loop(char* dst, const char* base, const uint8_t* mask, const char* src, int64_t count) {
+  auto* out = reinterpret_cast<Word<Width>*>(dst);
+  const auto* old = reinterpret_cast<const Word<Width>*>(base);
+  const auto* values = reinterpret_cast<const Word<Width>*>(src);
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = *(mask[i] != 0 ? values + (Same ? 0 : i) : old + i);
+  }
+}
+
+}  // namespace sow::detail

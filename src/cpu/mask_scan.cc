@@ -1,0 +1,96 @@
+// Counting the trues of a mask, and where they are: parallel over pieces, then a prefix sum.
+#include "cpu/mask_scan.h"
+
+#include <array>
+
+#include "core/fail.h"
+#include "cpu/mask_kernels.h"
+#include "cpu/mask_loops.h"
+
+namespace sow::detail {
+namespace {
+
+constexpr int64_t kCountGrain = 128 << 10;  // bytes: about the time a second thread costs
+constexpr int kMaxPieces = 256;
+
+Pieces mask_pieces(int64_t count, int threads) {
+  return {count, std::min(choose_pieces(count, kCountGrain, threads, 4), kMaxPieces)};
+}
+
+Nest<1> flat_nest(int64_t count) {
+  Nest<1> nest;
+  nest.push(count, {1});
+  return nest;
+}
+
+void positions_of(const uint8_t* mask, int64_t first, int64_t last, int64_t* out, int64_t trues) {
+  int64_t rank = 0;
+  int64_t i = first;
+  // One store a byte, kept only if it is true; it stays within this piece's part of `out`.
+  for (; i + 8 <= last && rank + 8 <= trues; i += 8) {
+    if (load_mask_word(mask + i) == 0) continue;
+    for (int64_t j = i; j < i + 8; ++j) {
+      out[rank] = j;
+      rank += mask[j] != 0;
+    }
+  }
+  for (; rank < trues; ++i) {
+    if (mask[i] != 0) out[rank++] = i;
+  }
+}
+
+}  // namespace
+
+int64_t count_range(const uint8_t* mask, const Nest<1>& nest, int64_t first, int64_t last) {
+  const MaskKernels& kernels = mask_kernels();
+  const int64_t stride = nest.rank() == 0 ? 1 : nest.stride[0].back();
+  int64_t trues = 0;
+  for_each_run(nest, first, last, [&](const auto& at, int64_t inner, int64_t count) {
+    const uint8_t* run = mask + at[0] + inner * stride;
+    if (stride == 1) {
+      trues += kernels.count(run, count);
+    } else if (stride == 0) {
+      trues += *run != 0 ? count : 0;
+    } else {
+      for (int64_t i = 0; i < count; ++i) trues += run[i * stride] != 0;
+    }
+  });
+  return trues;
+}
+
+int64_t scan_mask(const uint8_t* mask, const Nest<1>& nest, const Pieces& pieces, int threads,
+                  int64_t* ranks) {
+  for_each_piece(threads, pieces.pieces, [&](int piece) {
+    ranks[piece + 1] = count_range(mask, nest, pieces.begin(piece), pieces.end(piece));
+  });
+  ranks[0] = 0;
+  for (int piece = 0; piece < pieces.pieces; ++piece) ranks[piece + 1] += ranks[piece];
+  return ranks[pieces.pieces];
+}
+
+int64_t count_true(const void* mask, int64_t count) {
+  const int threads = count < 2 * kCountGrain ? 1 : get_num_threads();
+  std::array<int64_t, kMaxPieces + 1> ranks;
+  return scan_mask(static_cast<const uint8_t*>(mask), flat_nest(count), mask_pieces(count, threads),
+                   threads, ranks.data());
+}
+
+void nonzero_positions(const uint8_t* mask, int64_t count, int64_t* out) {
+  const int threads = count < 2 * kCountGrain ? 1 : get_num_threads();
+  const Pieces pieces = mask_pieces(count, threads);
+  std::array<int64_t, kMaxPieces + 1> ranks;
+  scan_mask(mask, flat_nest(count), pieces, threads, ranks.data());
+  for_each_piece(threads, pieces.pieces, [&](int piece) {
+    positions_of(mask, pieces.begin(piece), pieces.end(piece), out + ranks[piece],
+                 ranks[piece + 1] - ranks[piece]);
+  });
+}
+
+void expect_enough(const Transfer& transfer, int64_t trues) {
+  if (trues <= transfer.rank_limit) return;
+  fail(ErrorKind::shape, "{}: mask has {} true values but {} has only {} elements", transfer.op,
+       trues, transfer.mask_side == MaskSide::source ? "value" : "the result",
+       transfer.rank_limit);
+}
+
+}  // namespace sow::detail
