@@ -120,8 +120,8 @@ std::string Scalar::to_string() const {
   switch (kind_) {
     case Kind::boolean: return integer_ ? "true" : "false";
     case Kind::integer: return std::to_string(integer_);
-    case Kind::real: return fmt::format("{}", real_);
-    default: return fmt::format("{}{}{}j", real_, imag_ < 0 ? "-" : "+", std::abs(imag_));
+    case Kind::real: return detail::text("{}", real_);
+    default: return detail::text("{}{}{}j", real_, imag_ < 0 ? "-" : "+", std::abs(imag_));
   }
 }
 

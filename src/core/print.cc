@@ -1,4 +1,6 @@
 // Printing a tensor the way NumPy does: aligned columns, long axes shortened in the middle.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 

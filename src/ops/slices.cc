@@ -19,13 +19,13 @@ Part written_part(const Call& call, const Dims& shape, const Dims& strides) {
 std::string describe_part(const Call& call, const Dims& shape) {
   const Attrs& attrs = call.attrs;
   if (call.op == &kDiagonalScatter) {
-    return fmt::format("the diagonal of input {} with offset {}", shape, attrs.offset);
+    return text("the diagonal of input {} with offset {}", shape, attrs.offset);
   }
   if (call.op == &kSelectScatter) {
-    return fmt::format("position {} on axis {} of input {}", attrs.start, attrs.axis, shape);
+    return text("position {} on axis {} of input {}", attrs.start, attrs.axis, shape);
   }
   const std::string stop = attrs.stop == kEnd ? std::string("end") : std::to_string(attrs.stop);
-  return fmt::format("the slice {}:{}:{} on axis {} of input {}", attrs.start, stop, attrs.step,
+  return text("the slice {}:{}:{} on axis {} of input {}", attrs.start, stop, attrs.step,
                      attrs.axis, shape);
 }
 

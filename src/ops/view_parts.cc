@@ -65,7 +65,7 @@ Part select_part(const Call& call, const char* name, const Dims& shape, const Di
   const int64_t given = call.attrs.start;
   if (known(extent) && (given < -extent || given >= extent)) {
     const std::string valid =
-        extent == 0 ? std::string("none") : fmt::format("{} to {}", -extent, extent - 1);
+        extent == 0 ? std::string("none") : text("{} to {}", -extent, extent - 1);
     fail(ErrorKind::index, "{}: index {} is out of range for axis {} of size {} (valid: {})", op,
          given, axis, extent, valid);
   }

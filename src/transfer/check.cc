@@ -98,9 +98,9 @@ int64_t first_bad(const IndexOperand& index, int64_t& key) {
   }
   if (index.component >= 0 && !index.separate) at.push_back(index.component);
   const std::string where =
-      index.separate ? fmt::format("{} of indices[{}]", at, index.component) : to_string(at);
+      index.separate ? text("{} of indices[{}]", at, index.component) : to_string(at);
   const std::string valid =
-      index.extent == 0 ? "none" : fmt::format("{} to {}", -index.extent, index.extent - 1);
+      index.extent == 0 ? "none" : text("{} to {}", -index.extent, index.extent - 1);
   fail(ErrorKind::index, "{}: index {} at position {} is out of range for axis {} of size {} (valid: {})",
        t.op, key, where, index.axis, index.extent, valid);
 }

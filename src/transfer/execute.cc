@@ -59,7 +59,7 @@ void run_cpu(const Transfer& transfer, int) {
     for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
   }
   if (canonical.empty) {
-    if (explanation != nullptr) *explanation += fmt::format("{}: nothing to do\n", transfer.op);
+    if (explanation != nullptr) *explanation += text("{}: nothing to do\n", transfer.op);
     return;
   }
   const Plan plan = plan_transfer(transfer, canonical);

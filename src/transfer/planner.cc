@@ -53,15 +53,15 @@ std::string describe(const Transfer& t, const Canonical& canonical, const Plan& 
   if (t.mask_side != MaskSide::none) what += " under a mask";
   if (!t.dst_index.empty()) what += " to indexed places";
   if (!t.src_index.empty()) what += " from indexed places";
-  std::string text = fmt::format("{}: {} {} over {}\n", t.op, what, name_of(t.dtype), t.shape);
+  std::string words = text("{}: {} {} over {}\n", t.op, what, name_of(t.dtype), t.shape);
   if (t.mask_side == MaskSide::none) {
-    text += fmt::format("  seen as      {} outer x {} items x row of {}\n", sizes(canonical.outer),
+    words += text("  seen as      {} outer x {} items x row of {}\n", sizes(canonical.outer),
                         sizes(canonical.items), canonical.row.size);
   }
-  text += fmt::format("  strategy     {}: {}\n", plan.strategy->name, plan.strategy->says);
-  if (t.order != nullptr) text += "  index        held: ordered once, used again\n";
-  text += fmt::format("  threads      up to {}\n  workspace    {} bytes\n", plan.threads, plan.workspace);
-  return text;
+  words += text("  strategy     {}: {}\n", plan.strategy->name, plan.strategy->says);
+  if (t.order != nullptr) words += "  index        held: ordered once, used again\n";
+  words += text("  threads      up to {}\n  workspace    {} bytes\n", plan.threads, plan.workspace);
+  return words;
 }
 
 }  // namespace sow::detail

@@ -1,0 +1,21 @@
+// Fills the gaps of a sentence.
+#include "core/text.h"
+
+#include <fmt/format.h>
+
+namespace sow::detail {
+
+Word::Word(double value) : text(fmt::format("{}", value)) {}
+
+std::string fill_gaps(std::string_view sentence, std::initializer_list<Word> words) {
+  std::string out;
+  size_t at = 0;
+  for (const Word& word : words) {
+    const size_t gap = sentence.find("{}", at);
+    out.append(sentence.substr(at, gap - at)).append(word.text);
+    at = gap + 2;
+  }
+  return out.append(sentence.substr(at));
+}
+
+}  // namespace sow::detail
