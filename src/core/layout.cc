@@ -162,9 +162,9 @@ SelfOverlap search(const std::vector<Step>& steps, const std::vector<int64_t>& r
 }  // namespace
 
 SelfOverlap self_overlap(const Dims& shape, const Dims& strides) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return SelfOverlap::no;
   std::vector<Step> steps;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0) return SelfOverlap::no;
     if (shape[d] == 1) continue;
     if (strides[d] == 0) return SelfOverlap::yes;
     steps.push_back({std::abs(strides[d]), shape[d] - 1});

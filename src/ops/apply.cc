@@ -46,9 +46,10 @@ void expect_writable(const char* op, const Tensor& destination) {
   }
   const SelfOverlap overlap = self_overlap(destination.shape(), destination.strides());
   if (overlap != SelfOverlap::no) {
+    const Dims& strides = destination.strides();
     fail(ErrorKind::overlap,
-         "{}: the destination of shape {} and strides {} {} itself; write into a copy", op,
-         destination.shape(), destination.strides(),
+         "{}: the destination of shape {} and strides [{}] {} itself; write into a copy", op,
+         destination.shape(), fmt::format("{}", fmt::join(strides.begin(), strides.end(), ", ")),
          overlap == SelfOverlap::yes ? "overlaps" : "may overlap");
   }
 }
