@@ -27,9 +27,10 @@ Meta infer_rows(const Call& call, const std::vector<Meta>& inputs) {
   expect_reducible(op, call.attrs.reduce, x.dtype);
   const Dims slices = slices_shape(call, x.shape, inputs[1].shape);
   if (!may_equal(at_least_1d(inputs[2].shape), slices)) {
+    const int64_t indices = at_least_1d(inputs[1].shape)[0];
     fail(ErrorKind::shape,
          "{}: source has shape {}, but x {} with {} indices on axis {} takes a source of shape {}",
-         op, inputs[2].shape, x.shape, to_string({at_least_1d(inputs[1].shape)[0]}),
+         op, inputs[2].shape, x.shape, known(indices) ? std::to_string(indices) : "?",
          call.attrs.axis, slices);
   }
   return x;
