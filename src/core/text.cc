@@ -5,12 +5,12 @@
 
 namespace sow::detail {
 
-Word::Word(double value) : text(fmt::format("{}", value)) {}
+Spoken::Spoken(double value) : text(fmt::format("{}", value)) {}
 
-std::string fill_gaps(std::string_view sentence, std::initializer_list<Word> words) {
+std::string fill_gaps(std::string_view sentence, std::initializer_list<Spoken> words) {
   std::string out;
   size_t at = 0;
-  for (const Word& word : words) {
+  for (const Spoken& word : words) {
     const size_t gap = sentence.find("{}", at);
     out.append(sentence.substr(at, gap - at)).append(word.text);
     at = gap + 2;

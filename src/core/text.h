@@ -13,17 +13,17 @@
 namespace sow::detail {
 
 // Whatever may stand in a gap, as text.
-struct Word {
+struct Spoken {
   std::string text;
-  Word(std::string value) : text(std::move(value)) {}
-  Word(std::string_view value) : text(value) {}
-  Word(const char* value) : text(value) {}
-  Word(const Dims& value) : text(to_string(value)) {}
-  Word(DType value) : text(name_of(value)) {}
-  Word(bool value) : text(value ? "true" : "false") {}
-  Word(double value);  // the shortest that reads back as the same value
+  Spoken(std::string value) : text(std::move(value)) {}
+  Spoken(std::string_view value) : text(value) {}
+  Spoken(const char* value) : text(value) {}
+  Spoken(const Dims& value) : text(to_string(value)) {}
+  Spoken(DType value) : text(name_of(value)) {}
+  Spoken(bool value) : text(value ? "true" : "false") {}
+  Spoken(double value);  // the shortest that reads back as the same value
   template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  Word(T value) : text(std::to_string(value)) {}
+  Spoken(T value) : text(std::to_string(value)) {}
 };
 
 // A sentence whose gaps the compiler counts.
@@ -37,11 +37,11 @@ struct Sentence {
   }
 };
 
-std::string fill_gaps(std::string_view sentence, std::initializer_list<Word> words);
+std::string fill_gaps(std::string_view sentence, std::initializer_list<Spoken> words);
 
 template <class... Args>
 std::string text(Sentence<sizeof...(Args)> sentence, const Args&... args) {
-  return fill_gaps(sentence.text, {Word(args)...});
+  return fill_gaps(sentence.text, {Spoken(args)...});
 }
 
 }  // namespace sow::detail
