@@ -2,6 +2,7 @@
 #include "sow/tensor.h"
 
 #include <cstring>
+#include <numeric>
 #include <ostream>
 
 #include "core/device_table.h"
@@ -107,6 +108,10 @@ Tensor Tensor::arange(int64_t count, DType dtype, Device device) {
     return out.copy_(arange(count, dtype));
   }
   Tensor out = empty({count}, dtype);
+  if (dtype == DType::int64) {
+    std::iota(out.data<int64_t>(), out.data<int64_t>() + count, int64_t{0});
+    return out;
+  }
   char* at = static_cast<char*>(out.data());
   for (int64_t i = 0; i < count; ++i) {
     Scalar(i).write_as(dtype, at + i * static_cast<int64_t>(size_of(dtype)), "arange");

@@ -74,7 +74,9 @@ std::vector<IndexOperand> coordinate_operands(const Tensor& indices, const Tenso
   std::copy(indices.strides().begin(), indices.strides().begin() + outer, strides.begin());
   for (int64_t k = 0; k < indices.shape().back(); ++k) {
     IndexOperand one = index_operand(indices, strides, k, target.shape()[k], target.strides()[k]);
-    one.data += k * indices.strides().back() * static_cast<int64_t>(size_of(indices.dtype()));
+    if (indices.numel() != 0) {  // an empty tensor may have no memory to point into
+      one.data += k * indices.strides().back() * static_cast<int64_t>(size_of(indices.dtype()));
+    }
     one.own_shape = Dims(indices.shape().data(), outer);
     one.own_strides = Dims(indices.strides().data(), outer);
     one.component = static_cast<int>(k);

@@ -68,27 +68,27 @@ Tensor nonzero_mask(const Tensor& x, const char* op) {
   const int lanes = is_complex(x.dtype()) ? 2 : 1;
   const char* from = static_cast<const char*>(dense.data());
   bool* to = static_cast<bool*>(out.data());
-  switch (size_of(x.dtype()) / lanes) {
-    case 1:
-      mark<uint8_t>(from, to, x.numel(), lanes, floating);
-      break;
-    case 2:
-      mark<uint16_t>(from, to, x.numel(), lanes, floating);
-      break;
-    case 4:
-      mark<uint32_t>(from, to, x.numel(), lanes, floating);
-      break;
-    default:
-      mark<uint64_t>(from, to, x.numel(), lanes, floating);
-      break;
-  }
+  const int64_t size = static_cast<int64_t>(size_of(x.dtype()));
+  parallel_for(0, x.numel(), kMarkGrain, [&](int64_t first, int64_t last) {
+    const char* x_first = from + first * size;
+    switch (size / lanes) {
+      case 1:
+        return mark<uint8_t>(x_first, to + first, last - first, lanes, floating);
+      case 2:
+        return mark<uint16_t>(x_first, to + first, last - first, lanes, floating);
+      case 4:
+        return mark<uint32_t>(x_first, to + first, last - first, lanes, floating);
+      default:
+        return mark<uint64_t>(x_first, to + first, last - first, lanes, floating);
+    }
+  });
   return out;
 }
 
 Tensor coordinates_of(const Tensor& mask, int64_t count, const char* op) {
   const int rank = mask.dim();
   const Tensor out = Tensor::empty({count, rank}, DType::int64, mask.device());
-  for (int d = 0; d < rank; ++d) {
+  for (int d = 0; d < rank && count != 0; ++d) {
     // One column: the position in dimension d, compressed by the mask.
     const Tensor positions = Tensor::arange(mask.shape()[d], DType::int64, mask.device());
     Transfer transfer;
