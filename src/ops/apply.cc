@@ -46,10 +46,13 @@ void expect_writable(const char* op, const Tensor& destination) {
   }
   const SelfOverlap overlap = self_overlap(destination.shape(), destination.strides());
   if (overlap != SelfOverlap::no) {
-    const Dims& strides = destination.strides();
+    std::string strides;  // Dims print what is negative as unknown
+    for (const int64_t stride : destination.strides()) {
+      strides += (strides.empty() ? "" : ", ") + std::to_string(stride);
+    }
     fail(ErrorKind::overlap,
          "{}: the destination of shape {} and strides [{}] {} itself; write into a copy", op,
-         destination.shape(), fmt::format("{}", fmt::join(strides.begin(), strides.end(), ", ")),
+         destination.shape(), strides,
          overlap == SelfOverlap::yes ? "overlaps" : "may overlap");
   }
 }
