@@ -30,6 +30,7 @@ struct RealFormat {
   bool scientific = false;
   int digits = 0;   // after the point: the most any value needs
   size_t left = 0;  // characters before the point
+  size_t exponent_digits = 2;
   bool plus = false;
 
   // The fewest digits that read back as the same T, at most NumPy's precision.
@@ -54,7 +55,11 @@ struct RealFormat {
     }
     scientific = largest != 0 && (largest >= 1e8 || smallest < 1e-4 || largest / smallest > 1000.);
     for (const T& v : values) {
-      if (std::isfinite(static_cast<double>(v))) digits = std::max(digits, digits_of(v));
+      const double d = static_cast<double>(v);
+      if (!std::isfinite(d)) continue;
+      digits = std::max(digits, digits_of(v));
+      const std::string text = fmt::format("{:e}", d);
+      exponent_digits = std::max(exponent_digits, text.size() - text.find('e') - 2);
     }
     for (const T& v : values) {
       const double d = static_cast<double>(v);
@@ -75,7 +80,9 @@ struct RealFormat {
     if (std::isinf(d)) return d < 0 ? "-inf" : fmt::format("{}inf", sign);
     if (scientific) {
       // '#' keeps the point when no digit follows it.
-      return fmt::format("{}{:#.{}e}", sign, d, digits);
+      const std::string text = fmt::format("{}{:#.{}e}", sign, d, digits);
+      const size_t exponent = text.find('e') + 2;
+      return fmt::format("{}{:0>{}}", text.substr(0, exponent), text.substr(exponent), exponent_digits);
     }
     const int own = digits_of(value);
     return fmt::format("{}{:.{}f}{}", sign, d, own, own == 0 ? "." : "");
@@ -127,6 +134,44 @@ std::vector<std::string> write_all(const std::vector<std::complex<R>>& values) {
   return texts;
 }
 
+// From where on NumPy writes a number that stands alone with an exponent.
+template <class T>
+constexpr double kExponentFrom = 1e6;
+template <>
+constexpr double kExponentFrom<double> = 1e16;
+template <>
+constexpr double kExponentFrom<float16> = 1e3;
+
+// A number that stands alone: the fewest digits that read back, "2.5", "3.0", "1e+20".
+template <class T>
+std::string write_alone(T value, const char* whole_suffix) {
+  const double d = static_cast<double>(value);
+  if (std::isnan(d)) return "nan";
+  if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
+  std::string text;
+  for (int n = 0; n <= 16; ++n) {
+    text = fmt::format("{:.{}e}", std::abs(d), n);
+    if (static_cast<double>(static_cast<T>(parse(text))) == std::abs(d)) break;
+  }
+  const char* sign = std::signbit(d) ? "-" : "";
+  if (d != 0 && (std::abs(d) < 1e-4 || std::abs(d) >= kExponentFrom<T>)) return fmt::format("{}{}", sign, text);
+  const size_t mark = text.find('e');
+  const int exponent = std::stoi(text.substr(mark + 1));
+  const std::string digits = text.substr(0, 1) + (mark > 2 ? text.substr(2, mark - 2) : "");
+  if (exponent < 0) return fmt::format("{}0.{:0>{}}", sign, digits, digits.size() - exponent - 1);
+  const size_t whole = static_cast<size_t>(exponent) + 1;
+  if (digits.size() <= whole) return fmt::format("{}{:0<{}}{}", sign, digits, whole, whole_suffix);
+  return fmt::format("{}{}.{}", sign, digits.substr(0, whole), digits.substr(whole));
+}
+
+template <class R>
+std::string write_alone(std::complex<R> value, const char*) {
+  const std::string imag = write_alone(value.imag(), "");
+  if (value.real() == 0 && !std::signbit(value.real())) return fmt::format("{}j", imag);
+  const char* plus = imag[0] == '-' ? "" : "+";
+  return fmt::format("({}{}{}j)", write_alone(value.real(), ""), plus, imag);
+}
+
 // The positions of one axis that are shown; -1 stands for the dots.
 std::vector<int64_t> shown(int64_t extent, bool summarize) {
   std::vector<int64_t> positions;
@@ -160,6 +205,9 @@ struct Printer {
       using T = typename decltype(tag)::type;
       std::vector<T> values;
       for (const Tensor& leaf : leaves) values.push_back(leaf.item<T>());
+      if constexpr (!std::is_integral_v<T>) {
+        if (tensor.dim() == 0) return texts.push_back(write_alone(values[0], ".0"));
+      }
       texts = write_all(values);
     });
     size_t width = 0;
