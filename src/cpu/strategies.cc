@@ -1,6 +1,8 @@
 // The one list of CPU strategies. The planner takes the cheapest that supports a Transfer.
 #include "cpu/strategies.h"
 
+#include "cpu/mask_scan.h"
+
 namespace sow::detail {
 
 namespace {
@@ -14,6 +16,19 @@ const Strategy* const kStrategies[] = {
     &k_mask_rows,
 };
 
+// The reference checks nothing, but values that run out are found by whoever reads the mask.
+void expect_enough_values(const Transfer& transfer) {
+  if (transfer.mask_side != MaskSide::source) return;
+  Nest<1> nest;
+  int64_t count = 1;
+  for (size_t d = 0; d < transfer.shape.size(); ++d) {
+    nest.push(transfer.shape[d], {transfer.mask.strides[d]});
+    count *= transfer.shape[d];
+  }
+  const auto* mask = reinterpret_cast<const uint8_t*>(transfer.mask.data);
+  expect_enough(transfer, count_range(mask, nest, 0, count));
+}
+
 }  // namespace
 
 std::span<const Strategy* const> cpu_strategies() { return kStrategies; }
@@ -25,7 +40,11 @@ const Strategy k_reference = {
     .supports = [](const Transfer&, const Canonical&) { return true; },
     .cost = [](const Transfer&, const Canonical&, int) { return 1e18; },
     .workspace = [](const Transfer&, const Canonical&, int) { return size_t{0}; },
-    .run = [](const Transfer& transfer, const Canonical&, const Plan&, char*) { run_reference(transfer); },
+    .run =
+        [](const Transfer& transfer, const Canonical&, const Plan&, char*) {
+          expect_enough_values(transfer);
+          run_reference(transfer);
+        },
 };
 
 }  // namespace sow::detail
