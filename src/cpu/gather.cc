@@ -85,7 +85,11 @@ class Gatherer {
       : transfer_(transfer),
         canonical_(canonical),
         order_(order),
-        width_(static_cast<int64_t>(size_of(transfer.dtype))) {}
+        width_(static_cast<int64_t>(size_of(transfer.dtype))) {
+    const int64_t bytes = canonical.row.size * width_;
+    streaming_ = canonical.row.dst == 1 && canonical.row.src == 1 && bytes >= 512 &&
+                 bytes * canonical.outer_count >= kStreamingBytes;
+  }
 
   void run_unit(int64_t unit) const {
     const int64_t part = unit % order_.parts;
@@ -104,8 +108,8 @@ class Gatherer {
         move_elements<decltype(width)::value>(dst, stride, offsets, count);
       });
     } else {
-      move_rows(dst, stride, offsets, count, Pieces{canonical_.row.size, static_cast<int>(order_.parts)},
-                static_cast<int>(part));
+      const Pieces parts{canonical_.row.size, static_cast<int>(order_.parts)};
+      move_rows(dst, stride, offsets, count, parts, static_cast<int>(part));
     }
   }
 
@@ -162,6 +166,10 @@ class Gatherer {
       const bool dropped = offsets[i] == kDropped;
       const char* from = kZero;
       if (!dropped) from = transfer_.src.data + (offsets[i] + first * row.src) * width_;
+      if (streaming_ && !dropped) {
+        copy_streaming(to, from, static_cast<size_t>(length * width_));
+        continue;
+      }
       move_run(static_cast<size_t>(width_), to, row.dst, from, dropped ? 0 : row.src, length);
     }
   }
@@ -170,6 +178,7 @@ class Gatherer {
   const Canonical& canonical_;
   const Order& order_;
   int64_t width_;
+  bool streaming_ = false;
 };
 
 int64_t row_bytes(const Transfer& transfer, const Canonical& canonical) {

@@ -61,13 +61,29 @@ int64_t compress_loop(char* dst, const uint8_t* mask, const char* src, int64_t c
   return rank;
 }
 
+// Both are there to be read, so the choice is arithmetic that the compiler turns into vectors.
+template <class Bits>
+Bits choose_bits(bool take, Bits value, Bits old) {
+  const Bits all = static_cast<Bits>(-static_cast<Bits>(take));
+  return static_cast<Bits>((value & all) | (old & ~all));
+}
+
 template <int Width, bool Same>
 void blend_loop(char* dst, const char* base, const uint8_t* mask, const char* src, int64_t count) {
   auto* out = reinterpret_cast<Word<Width>*>(dst);
   const auto* old = reinterpret_cast<const Word<Width>*>(base);
   const auto* values = reinterpret_cast<const Word<Width>*>(src);
+  Word<Width> value{};
+  if constexpr (Same) value = *values;
   for (int64_t i = 0; i < count; ++i) {
-    out[i] = *(mask[i] != 0 ? values + (Same ? 0 : i) : old + i);
+    const bool take = mask[i] != 0;
+    if constexpr (!Same) value = values[i];
+    if constexpr (Width == 16) {
+      out[i].low = choose_bits<uint64_t>(take, value.low, old[i].low);
+      out[i].high = choose_bits<uint64_t>(take, value.high, old[i].high);
+    } else {
+      out[i].bits = choose_bits(take, decltype(value.bits)(value.bits), decltype(value.bits)(old[i].bits));
+    }
   }
 }
 

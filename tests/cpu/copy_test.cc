@@ -202,6 +202,8 @@ TEST(Gather, PiecesTilesAndParts) {
     check_gather(random, DType::float64, {2, 50000}, 1, bounds, {2, 7});
     check_gather(random, DType::float64, {50000}, 0, bounds, {2, 7});
   }
+  // Rows that are written around the caches.
+  check_gather(random, DType::float32, {9000, 300}, 1, Bounds::drop, {1, 3});
 }
 
 }  // namespace

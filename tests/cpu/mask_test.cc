@@ -153,12 +153,12 @@ TEST(MaskElements, PiecesAndTheirEdges) {
   Random random(2);
   for (const DType dtype : kWidths) {
     for (const MaskSide side : kSides) {
-      for (const int64_t count : {65536, 98303, 98305 + 64}) {
+      for (const int64_t count : {65536, 98305}) {
         MaskCase c;
         c.dtype = dtype;
         c.shape = {count};
         c.side = side;
-        check(random, c, k_mask_elements, {2, 7});
+        check(random, c, k_mask_elements, {2});
         if (side == MaskSide::destination) continue;
         c.with_base = true;
         check(random, c, k_mask_elements, {3});
