@@ -20,18 +20,24 @@ inline void store_element(char* to, const T& value) {
 }
 
 template <class T>
-void negate_values(char* values, int64_t count) {
+inline T negated(T value) {
   if constexpr (is_float_element<T>) {
     using Bits = typename FloatTraits<T>::Bits;
-    Bits* bits = reinterpret_cast<Bits*>(values);
-    for (int64_t i = 0; i < count; ++i) bits[i] ^= FloatTraits<T>::kSign;
+    return bit_cast<T>(static_cast<Bits>(bit_cast<Bits>(value) ^ FloatTraits<T>::kSign));
   } else if constexpr (is_complex_element<T>) {
-    negate_values<typename T::value_type>(values, 2 * count);
+    return T(negated(value.real()), negated(value.imag()));
   } else if constexpr (std::is_integral_v<T>) {
-    T* numbers = reinterpret_cast<T*>(values);
-    for (int64_t i = 0; i < count; ++i) {
-      numbers[i] = static_cast<T>(0 - static_cast<uint64_t>(numbers[i]));
-    }
+    return static_cast<T>(0 - static_cast<uint64_t>(value));
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+void negate_values(char* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    char* at = values + i * static_cast<int64_t>(sizeof(T));
+    store_element(at, negated(load_element<T>(at)));
   }
 }
 

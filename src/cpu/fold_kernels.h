@@ -48,11 +48,35 @@ struct Repairs {
   int64_t* updates = nullptr;   // a slot
 };
 
+// Destination rows and the source rows that meet in them. Segment s holds the items
+// [begins[s], begins[s + 1]); item k is the source row codes[k], and its destination row is
+// places[begins[s]], or s itself where places is null. Offsets and strides count elements.
+struct RowJob {
+  const char* src = nullptr;
+  int64_t src_base = 0, src_step = 1, src_column = 1;
+  const uint32_t* codes = nullptr;
+  const uint32_t* begins = nullptr;
+  const uint32_t* places = nullptr;
+  int64_t items = 0;  // in all segments
+  char* dst = nullptr;
+  int64_t dst_base = 0, dst_step = 1, dst_column = 1;
+  int64_t first_column = 0, last_column = 1;
+  bool include_self = true;
+  bool negate = false;
+};
+
+// Some items of one segment, and a block of columns.
+struct RowRange {
+  int64_t begin, end, column;
+  int columns;
+};
+
 struct FoldKernels {
   int value_size;
   int state_size;
   int long_size;  // 0: finish never refuses
-  bool direct;    // apply() may be used when the old value takes part
+  int partial_size;  // of a chunk of rows, a column
+  bool direct;  // apply() may be used when the old value takes part
   bool merges;
 
   // Negates `count` values in place.
@@ -72,6 +96,13 @@ struct FoldKernels {
   void (*repair_begin)(const Cells&, Touched list, const Repairs&);
   void (*repair_add)(const Cells&, const Updates&, const Repairs&);
   void (*repair_end)(const Cells&, const Destination&, Touched list, const Repairs&);
+
+  // Folds the segments [first, last) into their destination rows.
+  void (*fold_rows)(const RowJob&, int64_t first, int64_t last);
+  // One segment in pieces: a partial result for a chunk of its items (of 256 but for the last, for
+  // products), then all chunks together.
+  void (*fold_chunk)(const RowJob&, int64_t begin, int64_t end, char* partials);
+  void (*join_chunks)(const RowJob&, int64_t segment, char* partials, int64_t chunks);
 };
 
 // Null where the contract has no such reduction (extremes of complex numbers, the mean of bools).

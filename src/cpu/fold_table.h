@@ -1,7 +1,7 @@
 // Makes the FoldKernels of one type and reduction out of the templates.
 #pragma once
 
-#include "cpu/cell_kernels.h"
+#include "cpu/row_chunks.h"
 
 namespace sow::detail {
 
@@ -9,6 +9,7 @@ template <class T, Reduce R>
 const FoldKernels* kernels_of() {
   using A = Accumulator<T, R>;
   using Cell = CellKernels<T, R>;
+  using Chunk = ChunkKernels<T, R>;
   static const FoldKernels kernels = [] {
     FoldKernels k{};
     k.value_size = sizeof(T);
@@ -26,6 +27,10 @@ const FoldKernels* kernels_of() {
       k.repair_add = RepairKernels<T, R>::add;
       k.repair_end = RepairKernels<T, R>::end;
     }
+    k.partial_size = sizeof(typename Chunk::Type);
+    k.fold_rows = RowKernels<T, R>::fold_rows;
+    k.fold_chunk = Chunk::fold;
+    k.join_chunks = Chunk::join;
     return k;
   }();
   return &kernels;

@@ -8,6 +8,9 @@ namespace sow::detail {
 namespace {
 
 const Strategy* const kStrategies[] = {
+    &k_direct,
+    &k_owned,
+    &k_ordered,
     &k_tile,
     &k_reference,
     &k_strided_copy,

@@ -5,6 +5,9 @@
 
 namespace sow::detail {
 
+extern const Strategy k_direct;
+extern const Strategy k_ordered;
+extern const Strategy k_owned;
 extern const Strategy k_reference;
 extern const Strategy k_tile;
 extern const Strategy k_strided_copy;

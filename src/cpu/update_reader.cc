@@ -22,12 +22,13 @@ void gather_rows(const char* from, const int64_t* offsets, int count, int64_t st
 
 }  // namespace
 
-int UpdateReader::leave_out_dropped(int count) {
+int UpdateReader::leave_out(int count) {
   int kept = 0;
   for (int i = 0; i < count; ++i) {
-    offsets_[kept] = offsets_[i];
-    sources_[kept] = sources_[i];
-    kept += offsets_[i] != kDropped && sources_[i] != kDropped;
+    const int64_t offset = offsets_[i], source = sources_[i];
+    offsets_[kept] = offset;
+    sources_[kept] = source;
+    kept += (offset >= lowest_) & (offset < past_) & (source != kDropped);
   }
   return kept;
 }

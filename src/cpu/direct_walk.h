@@ -1,0 +1,71 @@
+// Updates applied straight to the destination, without accumulators: what "direct" and "owned" share.
+#pragma once
+
+#include <cstring>
+
+#include "cpu/transfer_facts.h"
+#include "cpu/tuning.h"
+#include "cpu/update_reader.h"
+
+namespace sow::detail {
+
+// Moves, and reductions whose running result is exact in the type; the old value must take part.
+inline bool is_direct(const Transfer& t) {
+  if (!is_fold(t)) return false;
+  return fold_kernels(t.dtype, t.reduce)->direct && (t.include_self || t.reduce == Reduce::assign);
+}
+
+class DirectWalk {
+ public:
+  DirectWalk(const Transfer& t, const Canonical& c)
+      : transfer_(t), canonical_(c), kernels_(*fold_kernels(t.dtype, t.reduce)), reader_(t, c, kernels_) {}
+
+  UpdateReader& reader() { return reader_; }
+
+  // All updates of one outer position.
+  void run(const OuterBase& base) {
+    const Axis& row = canonical_.row;
+    const bool whole_rows = transfer_.reduce == Reduce::assign && transfer_.src.data != nullptr &&
+                            row.size > 1 && row.dst == 1 && row.src == 1;
+    if (whole_rows) return move_rows(base);
+    for (int64_t column = 0; column < row.size; column += kColumns) {
+      const int width = static_cast<int>(std::min<int64_t>(kColumns, row.size - column));
+      const Destination dst{transfer_.dst.data + column * row.dst * kernels_.value_size, row.dst, true};
+      reader_.read(base, 0, canonical_.item_count, column, width,
+                   [&](const Updates& updates) { kernels_.apply(dst, updates, width); });
+    }
+  }
+
+ private:
+  static constexpr int64_t kColumns = 256;
+
+  void move_rows(const OuterBase& base) {
+    const int64_t size = kernels_.value_size;
+    const size_t bytes = static_cast<size_t>(canonical_.row.size * size);
+    reader_.read_places(base, 0, canonical_.item_count, kTileItems,
+                        [&](const int64_t* to, const int64_t* from, int count, bool) {
+                          for (int i = 0; i < count; ++i) {
+                            std::memcpy(transfer_.dst.data + to[i] * size, transfer_.src.data + from[i] * size, bytes);
+                          }
+                        });
+  }
+
+  const Transfer& transfer_;
+  const Canonical& canonical_;
+  const FoldKernels& kernels_;
+  UpdateReader reader_;
+};
+
+// What one worker needs for every update of the Transfer.
+inline double direct_ns(const Transfer& t, const Canonical& c) {
+  const double rows = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count);
+  const double size = static_cast<double>(size_of(t.dtype));
+  const double row = static_cast<double>(c.row.size);
+  const bool moves = t.reduce == Reduce::assign;
+  const double each = tuning::kDirectNs + (moves ? tuning::kMoveByteNs * size : tuning::kDirectColumnNs) * row;
+  double places = row;
+  for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
+  return rows * (each + tuning::miss_ns(places * size)) + static_cast<double>(c.outer_count) * tuning::kTaskNs;
+}
+
+}  // namespace sow::detail

@@ -1,0 +1,180 @@
+// The row loops of FoldKernels for one type and reduction.
+#pragma once
+
+#include "core/isa.h"
+#include "cpu/cell_kernels.h"
+#include "cpu/row_state.h"
+
+namespace sow::detail {
+
+// Adds the items [begin, end) of a job to a block of columns. Only this is compiled for every
+// instruction level; what happens once a destination row is not.
+template <class T, Reduce R, int VectorBytes>
+struct RowAdder {
+  using State = RowState<T, R>;
+
+  static SOW_INLINE void add(State& state, const RowJob& job, RowRange range, T* old) {
+    const int n = range.columns;
+    if constexpr (is_float_sum<T, R>) {
+      if (n == kRowColumns && job.src_column == 1 && !job.negate) return add_in_registers(state, job, range, old);
+    }
+    state.start(n);
+    if (old != nullptr) state.seed(old, n);
+    if (job.src_column == 1 && !job.negate) {
+      for (int64_t k = range.begin; k < range.end; ++k) {
+        prefetch(job, range, k);
+        state.add(item(job, k, range.column), n, k - range.begin);
+      }
+      return;
+    }
+    T row[kRowColumns];
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      const T* from = item(job, k, range.column);
+      for (int c = 0; c < n; ++c) {
+        const T value = from[c * job.src_column];
+        row[c] = job.negate ? negated(value) : value;
+      }
+      state.add(row, n, k - range.begin);
+    }
+  }
+
+  static SOW_INLINE const T* item(const RowJob& job, int64_t k, int64_t column) {
+    const int64_t offset = job.src_base + static_cast<int64_t>(job.codes[k]) * job.src_step;
+    return reinterpret_cast<const T*>(job.src) + offset + column * job.src_column;
+  }
+
+ private:
+  static SOW_INLINE void prefetch(const RowJob& job, RowRange range, int64_t k) {
+    if (k + kAhead >= job.items) return;
+    const char* row = reinterpret_cast<const char*>(item(job, k + kAhead, range.column));
+    const char* end = row + range.columns * sizeof(T);
+    for (; row < end; row += 64) __builtin_prefetch(row);
+  }
+
+  static SOW_INLINE void add_in_registers(State& state, const RowJob& job, RowRange range, T* old) {
+    constexpr int kParts = kCheckedParts<T>;
+    constexpr int kVectors = (VectorBytes == 64 ? 8 : 4) / kParts;
+    constexpr int kTile = kVectors * VectorBytes / 8;
+    for (int c = 0; c < kRowColumns; c += kTile) {
+      FoldTile<T, VectorBytes, kTile> tile;
+      if (old != nullptr) tile.add(old + c);
+      for (int64_t k = range.begin; k < range.end; ++k) {
+        if (c == 0) prefetch(job, range, k);
+        tile.add(item(job, k, range.column + c));
+      }
+      if constexpr (kParts == 2) {
+        tile.spill(state.high + c, state.low + c, state.lost + c);
+      } else {
+        tile.spill(state.high + c, state.lost + c);
+      }
+    }
+  }
+
+  static constexpr int64_t kAhead = 6;
+};
+
+template <class T, Reduce R>
+struct RowKernels {
+  using A = Accumulator<T, R>;
+  using State = RowState<T, R>;
+  using Portable = RowAdder<T, R, 16>;
+  // Types that no goal names are folded by the portable loops alone.
+  static constexpr bool kLevels = is_float_element<T>;
+
+  static void add_portable(State& state, const RowJob& job, RowRange range, T* old) {
+    Portable::add(state, job, range, old);
+  }
+  SOW_TARGET_AVX2 static void add_avx2(State& state, const RowJob& job, RowRange range, T* old) {
+    RowAdder<T, R, 32>::add(state, job, range, old);
+  }
+  SOW_TARGET_AVX512 static void add_avx512(State& state, const RowJob& job, RowRange range, T* old) {
+    RowAdder<T, R, 64>::add(state, job, range, old);
+  }
+  using Add = void (*)(State&, const RowJob&, RowRange, T*);
+  static Add adder() {
+    if constexpr (kLevels) {
+      static constexpr Add kAdders[] = {add_portable, add_avx2, add_avx512};
+      return kAdders[static_cast<int>(current_isa())];
+    }
+    return add_portable;
+  }
+
+  static T one_value(const RowJob& job, int64_t k, int64_t column) {
+    const T value = *Portable::item(job, k, column);
+    return job.negate ? negated(value) : value;
+  }
+  static T* row_of(const RowJob& job, int64_t segment) {
+    const int64_t place = job.places != nullptr ? job.places[job.begins[segment]] : segment;
+    return reinterpret_cast<T*>(job.dst) + job.dst_base + place * job.dst_step;
+  }
+
+  static void fold_rows(const RowJob& job, int64_t first, int64_t last) {
+    if (job.last_column - job.first_column == 1 && !job.negate) return fold_elements(job, first, last);
+    const Add add = adder();
+    for (int64_t s = first; s < last; ++s) {
+      RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
+      if (range.begin == range.end) continue;
+      T* row = row_of(job, s);
+      for (int64_t column = job.first_column; column < job.last_column; column += kRowColumns) {
+        range.column = column;
+        range.columns = static_cast<int>(std::min<int64_t>(kRowColumns, job.last_column - column));
+        fold_block(job, range, row + column * job.dst_column, add);
+      }
+    }
+  }
+
+  static void fold_block(const RowJob& job, RowRange range, T* to, Add add) {
+    const int n = range.columns;
+    T out[kRowColumns];
+    T* old = nullptr;
+    if (job.include_self && R != Reduce::assign) {
+      for (int c = 0; c < n; ++c) out[c] = to[c * job.dst_column];
+      old = out;
+    }
+    State state;
+    add(state, job, range, old);
+    uint8_t refused[kRowColumns];
+    const bool all = state.finish(range.end - range.begin, job.include_self, out, refused, n);
+    if constexpr (may_refuse<T, R>) {
+      if (!all) return repair(job, range, to, out, refused);
+    }
+    for (int c = 0; c < n; ++c) to[c * job.dst_column] = out[c];
+  }
+
+  // Writes what was certain, and adds up the other columns one after the other.
+  static void repair(const RowJob& job, RowRange range, T* to, const T* out, const uint8_t* refused) {
+    for (int c = 0; c < range.columns; ++c) {
+      T& place = to[c * job.dst_column];
+      place = refused[c] ? long_sum(job, range, c, place) : out[c];
+    }
+  }
+  static T long_sum(const RowJob& job, RowRange range, int c, const T& old) {
+    typename A::Long sum;
+    if (job.include_self) A::long_add(sum, old);
+    for (int64_t k = range.begin; k < range.end; ++k) A::long_add(sum, one_value(job, k, range.column + c));
+    return A::long_finish(sum, range.end - range.begin, job.include_self);
+  }
+
+  // Rows of one element: an accumulator in registers.
+  static void fold_elements(const RowJob& job, int64_t first, int64_t last) {
+    for (int64_t s = first; s < last; ++s) {
+      const int64_t begin = job.begins[s], end = job.begins[s + 1];
+      if (begin == end) continue;
+      T& to = row_of(job, s)[job.first_column * job.dst_column];
+      typename A::State state = A::start();
+      if (job.include_self && R != Reduce::assign) A::seed(state, to);
+      for (int64_t k = begin; k < end; ++k) {
+        if (k + 16 < job.items) __builtin_prefetch(Portable::item(job, k + 16, job.first_column));
+        A::add(state, *Portable::item(job, k, job.first_column), static_cast<uint32_t>(k - begin));
+      }
+      T out;
+      const bool certain = A::finish(state, end - begin, job.include_self, out);
+      if constexpr (may_refuse<T, R>) {
+        if (!certain) out = long_sum(job, {begin, end, job.first_column, 1}, 0, to);
+      }
+      to = out;
+    }
+  }
+};
+
+}  // namespace sow::detail
