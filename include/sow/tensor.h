@@ -118,6 +118,18 @@ class SOW_API Tensor {
   Tensor copy_(const Tensor& source) const;
   Tensor fill_(const Scalar& value) const;
 
+  // -- gradients (sow/autograd.h, docs/gradients.md) ---------------------------------------------
+  bool requires_grad() const;  // whether it takes part in a graph
+  bool is_leaf() const;        // not the result of a recorded operation
+  Tensor set_requires_grad(bool on = true) const;
+  Tensor grad() const;  // what backward() has gathered in a leaf; undefined before
+  void set_grad(const Tensor& grad) const;
+  void zero_grad() const;
+  // Adds the gradient of this tensor, weighted by `grad` (1 for one element), to every leaf it was
+  // made of.
+  void backward(const Tensor& grad = Tensor(), bool create_graph = false) const;
+  Tensor detach() const;  // the same memory outside of the graph
+
   // -- every operation as a method (documented in sow/ops.h) ------------------------------------
   Tensor masked_scatter(const Tensor& mask, const Tensor& value) const;
   Tensor masked_scatter_(const Tensor& mask, const Tensor& value) const;

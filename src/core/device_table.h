@@ -8,6 +8,7 @@
 
 namespace sow::detail {
 
+struct Map;
 struct Transfer;
 
 inline constexpr uint32_t kDeviceTableVersion = 1;
@@ -23,6 +24,8 @@ struct DeviceTable {
   void (*run)(const Transfer& transfer, int device);
   // How many bytes of a row-major mask are nonzero; waits for the answer.
   int64_t (*count_true)(const void* mask, int64_t count, int device);
+  // Runs an elementwise operation (transfer/map.h).
+  void (*map)(const Map& map, int device) = nullptr;
 };
 
 const DeviceTable& cpu_table();

@@ -55,6 +55,7 @@ Tensor make_view(const Tensor& base, int64_t offset, Dims shape, Dims strides) {
   const TensorImpl& from = *base.impl();
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = from.storage;
+  impl->is_view = true;
   impl->dtype = from.dtype;
   impl->device = from.device;
   impl->numel = checked_numel(shape, 1, "view");

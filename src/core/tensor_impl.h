@@ -41,6 +41,7 @@ struct TensorImpl {
   Dims shape;
   Dims strides;  // in elements
   int64_t numel = 0;
+  bool is_view = false;  // made as a part of another tensor
   std::shared_ptr<AutogradState> autograd;
   std::shared_ptr<SymbolicState> symbolic;
 };

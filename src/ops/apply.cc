@@ -1,4 +1,5 @@
 // The door every operation goes through: checks, room for the result, lowering.
+#include "autograd/record.h"
 #include "core/float_state.h"
 #include "core/layout.h"
 #include "core/tensor_impl.h"
@@ -89,6 +90,11 @@ Tensor apply(Call call) {
   for (const Tensor& input : call.inputs) metas.push_back(meta_of(input));
   expect_same_device(op_name(call), metas);
   const Meta meta = call.op->infer(call, metas);
+  if (takes_part(call)) return record(std::move(call), meta);
+  return run_call(call, meta);
+}
+
+Tensor run_call(Call& call, const Meta& meta) {
   if (call.op->view != nullptr) return call.op->view(call);
   if (call.in_place) return run_in_place(call);
   if (call.op->dynamic != nullptr) return call.op->dynamic(call);

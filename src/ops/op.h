@@ -32,7 +32,10 @@ struct Attrs {
   bool wrap = false;
   Bounds bounds = Bounds::error;
   std::optional<Scalar> scalar;  // a scalar source; then there is no source tensor
-  Dims shape;
+  Dims shape;                    // a shape, or the axes of a sum
+  bool keepdim = false;          // of a sum
+  bool scalar_first = false;     // scalar - x, scalar / x
+  DType dtype = DType::float32;  // what `to` makes
   std::shared_ptr<const IndexOrder> order;  // of the index, if it is held
   int64_t held_size = -1;                   // of the axis it was held for
 };
@@ -46,6 +49,20 @@ struct Call {
   Attrs attrs;
   bool in_place = false;
 };
+
+// What a gradient rule is given. Inputs that the rule did not ask to save have a type and a shape
+// but no data.
+struct Backward {
+  const Call& call;  // out of place, whatever it was: rules know values only
+  const Tensor& result;
+  const Tensor& grad;   // of the result, in its shape
+  uint64_t needs_mask;  // bit i: input i wants a gradient
+
+  bool needs(size_t i) const { return (needs_mask >> i & 1) != 0; }
+  const Tensor& input(size_t i) const { return call.inputs[i]; }
+};
+
+inline constexpr uint64_t kSaveResult = uint64_t{1} << 63;
 
 struct OpDef {
   const char* name;
@@ -61,6 +78,13 @@ struct OpDef {
   Tensor (*dynamic)(const Call& call) = nullptr;
   // Whether the result keeps input's dimension order (diagonal/select/slice_scatter).
   bool keeps_layout = false;
+  // The inputs' gradients, undefined where none is needed, made of differentiable operations: that
+  // is what makes higher orders come by themselves. Null: the result is a constant.
+  TensorList (*gradient)(const Backward& backward) = nullptr;
+  // Whose data the rule reads: bit i for input i, kSaveResult for the result. Null: nobody's.
+  uint64_t (*saves)(const Call& call, uint64_t needs) = nullptr;
+  // Bit i: of input i only type and shape count, never its data.
+  uint64_t shape_only = 0;
 };
 
 // The name messages print: the one the caller wrote.

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/float_state.h"
 #include "core/memory.h"
+#include "transfer/map.h"
 #include "transfer/plan.h"
 
 namespace sow {
@@ -77,7 +78,11 @@ void run_cpu(const Transfer& transfer, int) {
 
 int64_t count_true_cpu(const void* mask, int64_t count, int) { return count_true(mask, count); }
 
+void map_cpu(const Map& map, int) { run_map_cpu(map); }
+
 }  // namespace
+
+std::string* current_explanation() { return explanation; }
 
 const DeviceTable& cpu_table() {
   static const DeviceTable table = {
@@ -88,6 +93,7 @@ const DeviceTable& cpu_table() {
       .copy_bytes = copy_cpu,
       .run = run_cpu,
       .count_true = count_true_cpu,
+      .map = map_cpu,
   };
   return table;
 }

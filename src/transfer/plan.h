@@ -42,6 +42,9 @@ std::span<const Strategy* const> cpu_strategies();
 Plan plan_transfer(const Transfer& transfer, const Canonical& canonical);
 std::string describe(const Transfer& transfer, const Canonical& canonical, const Plan& plan);
 
+// Where explain() of this thread collects its text; null outside of it.
+std::string* current_explanation();
+
 // Tests: the planner of this thread takes the strategy of this name where it is supported.
 class ForceStrategy {
  public:

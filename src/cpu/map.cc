@@ -1,0 +1,215 @@
+// Runs Maps on the CPU: blocks of each operand are widened to a few computing types, so that one
+// kernel a computing type serves all twelve element types.
+#include "transfer/map.h"
+
+#include <cmath>
+#include <complex>
+#include <cstring>
+
+#include "core/dtype_switch.h"
+#include "core/float_state.h"
+#include "core/parallel.h"
+#include "cpu/map_block.h"
+
+namespace sow::detail {
+
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;  // elements a thread
+
+// The shape with neighbours merged that every operand walks in one line.
+struct Walk {
+  Dims shape;
+  std::array<Dims, 3> strides;
+  int64_t count = 1;
+};
+
+Walk collapse(const Map& map) {
+  Walk walk;
+  for (int d = 0; d < map.shape.rank(); ++d) {
+    walk.count *= map.shape[d];
+    if (map.shape[d] == 1) continue;
+    bool joins = !walk.shape.empty();
+    for (int k = 0; k < map.arity && joins; ++k) {
+      if (map.in[k].data == nullptr) continue;
+      joins = walk.strides[k].back() == map.in[k].strides[d] * map.shape[d];
+    }
+    if (!joins) {
+      walk.shape.push_back(1);
+      for (int k = 0; k < map.arity; ++k) walk.strides[k].push_back(0);
+    }
+    const size_t last = walk.shape.size() - 1;
+    walk.shape[last] *= map.shape[d];
+    for (int k = 0; k < map.arity; ++k) {
+      walk.strides[k][last] = map.in[k].data == nullptr ? 0 : map.in[k].strides[d];
+    }
+  }
+  if (walk.shape.empty()) {
+    walk.shape.push_back(1);
+    for (int k = 0; k < map.arity; ++k) walk.strides[k].push_back(0);
+  }
+  return walk;
+}
+
+// Calls f(element offset, stride, first, length) for the runs of one operand that make up the
+// positions [begin, begin + count).
+template <class F>
+void for_each_run(const Walk& walk, int operand, int64_t begin, int64_t count, F&& f) {
+  const Dims& strides = walk.strides[operand];
+  const int inner = walk.shape.rank() - 1;
+  int64_t done = 0;
+  while (done < count) {
+    int64_t rest = begin + done, offset = 0, column = 0;
+    for (int d = inner; d >= 0; --d) {
+      const int64_t at = d == 0 ? rest : rest % walk.shape[d];
+      if (d == inner) column = at;
+      offset += at * strides[d];
+      rest = d == 0 ? 0 : rest / walk.shape[d];
+    }
+    const int64_t length = std::min(count - done, walk.shape[inner] - column);
+    f(offset, strides[inner], done, length);
+    done += length;
+  }
+}
+
+// One block of an operand as computing type C: in `buffer`, or where it lies already.
+template <class C>
+const C* load_block(const Map& map, const Walk& walk, int operand, int64_t begin, int64_t count,
+                    C* buffer) {
+  const MapOperand& from = map.in[operand];
+  if (from.data == nullptr) {
+    widen<C>(reinterpret_cast<const char*>(map.scalar), from.dtype, 0, count, buffer);
+    return buffer;
+  }
+  if (from.dtype == dtype_of<C>() && walk.shape.size() == 1 && walk.strides[operand][0] == 1) {
+    return reinterpret_cast<const C*>(from.data) + begin;
+  }
+  const int64_t size = static_cast<int64_t>(size_of(from.dtype));
+  for_each_run(walk, operand, begin, count, [&](int64_t offset, int64_t stride, int64_t first,
+                                                int64_t length) {
+    widen<C>(from.data + offset * size, from.dtype, stride, length, buffer + first);
+  });
+  return buffer;
+}
+
+template <class F>
+void for_each_block(const Walk& walk, F&& f) {
+  parallel_for(0, walk.count, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t at = first; at < last; at += kBlock) f(at, std::min<int64_t>(kBlock, last - at));
+  });
+}
+
+// Operands of one computing type, and a result of that type or bool.
+template <class C>
+void run_arithmetic(const Map& map, const Walk& walk) {
+  const bool compares = map.op >= MapOp::eq && map.op <= MapOp::same;
+  const int64_t size = static_cast<int64_t>(size_of(map.out_dtype));
+  const bool direct = !compares && map.out_dtype == dtype_of<C>();
+  for_each_block(walk, [&](int64_t at, int64_t count) {
+    alignas(64) C left[kBlock], right[kBlock], result[kBlock];
+    const C* a = load_block(map, walk, 0, at, count, left);
+    const C* b = map.arity > 1 ? load_block(map, walk, 1, at, count, right) : a;
+    char* out = map.out + at * size;
+    if (compares) {
+      compare_block(map.op, a, b, count, reinterpret_cast<bool*>(out));
+    } else if (direct) {
+      compute_block(map, a, b, count, reinterpret_cast<C*>(out));
+    } else {
+      compute_block(map, a, b, count, result);
+      narrow(result, count, map.out_dtype, out);
+    }
+  });
+}
+
+// The second operand counts; R is double or complex<double>.
+template <class R>
+void run_share(const Map& map, const Walk& walk) {
+  const int64_t size = static_cast<int64_t>(size_of(map.out_dtype));
+  for_each_block(walk, [&](int64_t at, int64_t count) {
+    alignas(64) R left[kBlock], result[kBlock];
+    alignas(64) int64_t right[kBlock];
+    const R* a = load_block(map, walk, 0, at, count, left);
+    const int64_t* b = load_block(map, walk, 1, at, count, right);
+    for (int64_t i = 0; i < count; ++i) {
+      result[i] = canonical_nan<R>(a[i] / static_cast<double>(b[i]));
+    }
+    narrow(result, count, map.out_dtype, map.out + at * size);
+  });
+}
+
+template <class C>
+void run_cast(const Map& map, const Walk& walk) {
+  const int64_t size = static_cast<int64_t>(size_of(map.out_dtype));
+  for_each_block(walk, [&](int64_t at, int64_t count) {
+    alignas(64) C buffer[kBlock];
+    narrow(load_block(map, walk, 0, at, count, buffer), count, map.out_dtype, map.out + at * size);
+  });
+}
+
+template <int Size>
+struct Bytes {
+  char bytes[Size];
+};
+
+// Moves bytes: NaN payloads stay.
+template <int Size>
+void run_where(const Map& map, const Walk& walk) {
+  using Unit = Bytes<Size>;
+  for_each_block(walk, [&](int64_t at, int64_t count) {
+    bool chosen[kBlock];
+    for_each_run(walk, 0, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
+      const char* from = map.in[0].data + offset;
+      for (int64_t i = 0; i < n; ++i) chosen[first + i] = from[i * stride] != 0;
+    });
+    Unit* out = reinterpret_cast<Unit*>(map.out) + at;
+    for (int k = 1; k <= 2; ++k) {
+      const char* data = map.in[k].data;
+      const Unit* base = reinterpret_cast<const Unit*>(
+          data ? data : reinterpret_cast<const char*>(map.scalar));
+      for_each_run(walk, k, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          if (chosen[first + i] == (k == 1)) out[first + i] = base[offset + i * stride];
+        }
+      });
+    }
+  });
+}
+
+void run_moves(const Map& map, const Walk& walk) {
+  switch (size_of(map.out_dtype)) {
+    case 1: return run_where<1>(map, walk);
+    case 2: return run_where<2>(map, walk);
+    case 4: return run_where<4>(map, walk);
+    case 8: return run_where<8>(map, walk);
+    default: return run_where<16>(map, walk);
+  }
+}
+
+bool in_double(MapOp op) { return op == MapOp::pow || op == MapOp::share || op == MapOp::cast; }
+
+}  // namespace
+
+void run_map_cpu(const Map& map) {
+  const FloatStateGuard guard;
+  const Walk walk = collapse(map);
+  if (map.op == MapOp::where) return run_moves(map, walk);
+  const DType dtype = map.in[0].dtype;
+  if (map.op == MapOp::share) {
+    return is_complex(dtype) ? run_share<std::complex<double>>(map, walk)
+                             : run_share<double>(map, walk);
+  }
+  if (map.op == MapOp::cast) {
+    if (is_complex(dtype)) return run_cast<std::complex<double>>(map, walk);
+    return is_floating(dtype) ? run_cast<double>(map, walk) : run_cast<int64_t>(map, walk);
+  }
+  if (is_complex(dtype)) {
+    const bool wide = dtype == DType::complex128 || in_double(map.op);
+    return wide ? run_arithmetic<std::complex<double>>(map, walk)
+                : run_arithmetic<std::complex<float>>(map, walk);
+  }
+  if (!is_floating(dtype)) return run_arithmetic<int64_t>(map, walk);
+  const bool wide = dtype == DType::float64 || in_double(map.op);
+  return wide ? run_arithmetic<double>(map, walk) : run_arithmetic<float>(map, walk);
+}
+
+}  // namespace sow::detail

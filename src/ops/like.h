@@ -1,0 +1,34 @@
+// Operations that take a second tensor for its shape alone: what gradient rules are made of, also
+// where a program does not know its extents yet.
+#pragma once
+
+#include "ops/op.h"
+
+namespace sow::detail {
+
+Tensor zeros_like(const Tensor& x);
+Tensor full_like(const Tensor& x, const Scalar& value, DType dtype);
+// x summed over what broadcasting it from like's shape had expanded; x itself if nothing had.
+Tensor sum_to(const Tensor& x, const Tensor& like);
+// x broadcast to like's shape, after its axes `missing` (of like) came back with extent 1.
+Tensor expand_like(const Tensor& x, const Tensor& like, const Dims& missing = {});
+Tensor reshape_like(const Tensor& x, const Tensor& like);
+// x divided, in float64, by how many elements of `like` there are for each of x's.
+Tensor share_among(const Tensor& x, const Tensor& like);
+// The first elements of x in every dimension, as many as `like` has; and its transpose: x in the
+// first corner of zeros of like's shape.
+Tensor corner_like(const Tensor& x, const Tensor& like);
+Tensor pad_like(const Tensor& x, const Tensor& like);
+
+// x / count, element by element, in float64 and rounded once; count is int64 and broadcasts to x.
+Tensor share(const Tensor& x, const Tensor& count);
+// Where both have the same bits or are NaN: bool.
+Tensor same(const Tensor& a, const Tensor& b);
+
+// conj(value) for the scalar factor of a product.
+Scalar conjugate(const Scalar& value);
+
+extern const OpDef kFullLike, kSumTo, kExpandLike, kReshapeLike, kShareAmong, kCornerLike,
+    kPadLike, kShare, kSame;
+
+}  // namespace sow::detail
