@@ -1,6 +1,8 @@
 // Scatters and gathers along one axis, by an index of the destination's rank: put_along_axis, the
 // scatter family, take_along_axis and gather.
 #include "ops/defs.h"
+#include "ops/indexed_grad.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -155,12 +157,34 @@ void lower_gather(const Call& call, const Tensor& out) {
 
 }  // namespace
 
-const OpDef kPutAlongAxis{"put_along_axis", "put_along_axis_", infer_scatter, lower_scatter};
-const OpDef kScatter{"scatter", "scatter_", infer_scatter, lower_scatter};
-const OpDef kScatterAdd{"scatter_add", "scatter_add_", infer_scatter, lower_scatter};
-const OpDef kScatterReduce{"scatter_reduce", "scatter_reduce_", infer_scatter, lower_scatter};
-const OpDef kTakeAlongAxis{"take_along_axis", nullptr, infer_gather, lower_gather};
-const OpDef kGather{"gather", nullptr, infer_gather, lower_gather};
+namespace {
+
+constexpr OpDef scatter_def(const char* name, const char* in_place_name) {
+  return {.name = name,
+          .in_place_name = in_place_name,
+          .infer = infer_scatter,
+          .lower = lower_scatter,
+          .gradient = grad_along_axis,
+          .saves = indexed_saves};
+}
+
+constexpr OpDef gather_def(const char* name) {
+  return {.name = name,
+          .in_place_name = nullptr,
+          .infer = infer_gather,
+          .lower = lower_gather,
+          .gradient = grad_take_along_axis,
+          .saves = saves_index};
+}
+
+}  // namespace
+
+const OpDef kPutAlongAxis = scatter_def("put_along_axis", "put_along_axis_");
+const OpDef kScatter = scatter_def("scatter", "scatter_");
+const OpDef kScatterAdd = scatter_def("scatter_add", "scatter_add_");
+const OpDef kScatterReduce = scatter_def("scatter_reduce", "scatter_reduce_");
+const OpDef kTakeAlongAxis = gather_def("take_along_axis");
+const OpDef kGather = gather_def("gather");
 
 namespace {
 

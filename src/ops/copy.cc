@@ -1,6 +1,7 @@
 // Copies and fills: clone, copy_, fill_.
 #include "core/layout.h"
-#include "ops/op.h"
+#include "ops/defs.h"
+#include "ops/rules.h"
 
 namespace sow {
 
@@ -31,11 +32,14 @@ void lower_fill(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-const OpDef kClone = {.name = "clone", .in_place_name = nullptr, .infer = infer_clone, .lower = lower_clone};
-const OpDef kCopy = {.name = "copy", .in_place_name = "copy_", .infer = infer_copy, .lower = lower_copy};
-const OpDef kFill = {.name = "fill", .in_place_name = "fill_", .infer = infer_clone, .lower = lower_fill};
-
 }  // namespace
+
+const OpDef kClone{.name = "clone", .in_place_name = nullptr, .infer = infer_clone,
+                   .lower = lower_clone, .gradient = grad_clone};
+const OpDef kCopy{.name = "copy", .in_place_name = "copy_", .infer = infer_copy,
+                  .lower = lower_copy, .gradient = grad_copy, .shape_only = 1};
+const OpDef kFill{.name = "fill", .in_place_name = "fill_", .infer = infer_clone,
+                  .lower = lower_fill, .gradient = grad_fill, .shape_only = 1};
 
 }  // namespace detail
 

@@ -1,5 +1,7 @@
 // The list of every operation.
 #include "ops/defs.h"
+#include "ops/like.h"
+#include "ops/rule_ops.h"
 
 namespace sow::detail {
 
@@ -40,7 +42,43 @@ const std::vector<const OpDef*>& all_ops() {
                                              &kReshape,
                                              &kTranspose,
                                              &kPermute,
-                                             &kFlip};
+                                             &kFlip,
+                                             &kClone,
+                                             &kCopy,
+                                             &kFill,
+                                             &kAdd,
+                                             &kSub,
+                                             &kMul,
+                                             &kDiv,
+                                             &kNeg,
+                                             &kConj,
+                                             &kPow,
+                                             &kEq,
+                                             &kNe,
+                                             &kLt,
+                                             &kLe,
+                                             &kGt,
+                                             &kGe,
+                                             &kWhere,
+                                             &kTo,
+                                             &kSum,
+                                             &kMean,
+                                             &kIndexGet,
+                                             &kFullLike,
+                                             &kSumTo,
+                                             &kExpandLike,
+                                             &kReshapeLike,
+                                             &kShareAmong,
+                                             &kCornerLike,
+                                             &kPadLike,
+                                             &kShare,
+                                             &kSame,
+                                             &kPositionsLike,
+                                             &kMaskedCompress,
+                                             &kVanish,
+                                             &kProductGate,
+                                             &kProductLimit,
+                                             &kProductChecked};
   return ops;
 }
 

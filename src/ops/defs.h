@@ -24,7 +24,15 @@ extern const OpDef kDiagonalScatter, kSelectScatter, kSliceScatter, kFillDiagona
 extern const OpDef kDiagonal, kSelect, kSlice, kBroadcastTo, kFlatten, kReshape, kTranspose,
     kPermute, kFlip;
 
-// Every one of the above.
+// copy.cc
+extern const OpDef kClone, kCopy, kFill;
+// elementwise.cc, sums.cc
+extern const OpDef kAdd, kSub, kMul, kDiv, kNeg, kConj, kPow, kEq, kNe, kLt, kLe, kGt, kGe, kWhere,
+    kTo, kSum, kMean;
+// Inside of the library only: what gradient rules are made of (like.h, rule_ops.h, index_put.cc).
+extern const OpDef kIndexGet;
+
+// Every one of the above, and those of like.h and rule_ops.h.
 const std::vector<const OpDef*>& all_ops();
 // By its out-of-place name; null if there is none.
 const OpDef* find_op(std::string_view name);

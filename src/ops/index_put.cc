@@ -2,6 +2,8 @@
 // coordinates of its trues.
 #include "core/tensor_impl.h"
 #include "ops/defs.h"
+#include "ops/indexed_grad.h"
+#include "ops/rules.h"
 #include "ops/masked.h"
 #include "ops/shapes.h"
 
@@ -18,7 +20,8 @@ struct Layout {
 };
 
 size_t count_indices(const Call& call) {
-  return call.inputs.size() - 1 - (call.attrs.scalar ? 0 : 1);
+  const bool has_value = call.op == &kIndexPut && !call.attrs.scalar;
+  return call.inputs.size() - 1 - (has_value ? 1 : 0);
 }
 
 void expect_mask_shape(const Call& call, const Layout& layout, int64_t axis, const Dims& mask) {
@@ -100,56 +103,75 @@ std::vector<Meta> metas_of(const TensorList& tensors) {
   return out;
 }
 
-void add_operand(Transfer& transfer, const Tensor& index, const Dims& index_shape, int64_t axis,
-                 const Tensor& out) {
-  const Dims shape = at_least_1d(out.shape());
-  const Dims strides = at_least_1d(out.strides());
-  Dims over = broadcast_strides(index.shape(), index.strides(), index_shape);
-  over.resize(transfer.shape.size());
-  transfer.dst_index.push_back(index_operand(index, over, axis, shape[axis], strides[axis]));
+// The indices as operands that address `target`, x's shape; masks become columns of coordinates.
+struct Coordinates {
+  Layout layout;
+  Dims space;
+  bool only_masks = true;
+  TensorList columns;  // keeps the coordinates' memory
+  std::vector<IndexOperand> operands;
+};
+
+void add_operand(Coordinates& to, const Tensor& index, size_t which, int64_t axis,
+                 const Tensor& target) {
+  const Dims shape = at_least_1d(target.shape());
+  const Dims strides = at_least_1d(target.strides());
+  Dims over = broadcast_strides(index.shape(), index.strides(), to.layout.index);
+  over.resize(to.space.size());
+  to.operands.push_back(index_operand(index, over, axis, shape[axis], strides[axis]));
+  to.operands.back().component = static_cast<int>(which);
+  to.operands.back().separate = true;
 }
 
-// The general way: masks become columns of coordinates.
-void lower_by_coordinates(const Call& call, const Tensor& out) {
+Coordinates coordinates_for(const Call& call, const Tensor& target) {
   const size_t count = count_indices(call);
+  Coordinates out;
   std::vector<int64_t> counts(count, -1);
-  TensorList coordinates(count);
-  bool only_masks = true;
+  out.columns.resize(count);
   for (size_t i = 0; i < count; ++i) {
     const Tensor& index = call.inputs[1 + i];
     if (index.dtype() != DType::bool_) {
-      only_masks = false;
+      out.only_masks = false;
       continue;
     }
     const Tensor mask = index.dim() == 0 ? make_view(index, 0, {1}, {1}) : index;
     counts[i] = count_true(mask);
-    coordinates[i] = coordinates_of(mask, counts[i], op_name(call));
+    out.columns[i] = coordinates_of(mask, counts[i], op_name(call));
   }
-  const Layout layout = layout_of(call, metas_of(call.inputs), counts);
-  const Dims space = space_of(layout);
-  const Tensor* value = source_of(call, 1 + count);
-  if (value != nullptr) expect_value_shape(call, value->shape(), space);
-
-  copy_into(out, call.inputs[0], op_name(call));
-  Transfer transfer = transfer_for(call, out, space);
-  if (only_masks) transfer.bounds = Bounds::promise;  // coordinates of our own making
-  transfer.dst = operand(out, concat(Dims(layout.index.size(), 0),
-                                     tail(at_least_1d(out.strides()), layout.addressed)));
+  out.layout = layout_of(call, metas_of(call.inputs), counts);
+  out.space = space_of(out.layout);
   for (size_t i = 0; i < count; ++i) {
-    if (!coordinates[i].defined()) {
-      add_operand(transfer, call.inputs[1 + i], layout.index, layout.axes[i], out);
-      transfer.dst_index.back().component = static_cast<int>(i);
-      transfer.dst_index.back().separate = true;
+    const Tensor& columns = out.columns[i];
+    if (!columns.defined()) {
+      add_operand(out, call.inputs[1 + i], i, out.layout.axes[i], target);
       continue;
     }
-    for (int64_t k = 0; k < coordinates[i].shape()[1]; ++k) {
-      const Tensor column = make_view(coordinates[i], k, {counts[i]}, {coordinates[i].shape()[1]});
-      add_operand(transfer, column, layout.index, layout.axes[i] + k, out);
-      transfer.dst_index.back().component = static_cast<int>(i);
-      transfer.dst_index.back().separate = true;
+    const int64_t width = columns.shape()[1];
+    for (int64_t k = 0; k < width; ++k) {
+      const Tensor column = make_view(columns, k, {counts[i]}, {width});
+      add_operand(out, column, i, out.layout.axes[i] + k, target);
     }
   }
-  set_source(transfer, call, value, expanded_strides(value, space));
+  return out;
+}
+
+// Strides of the addressed tensor: nothing along the indices, then those of the other axes.
+Dims rest_strides(const Coordinates& at, const Tensor& target) {
+  return concat(Dims(at.layout.index.size(), 0),
+                tail(at_least_1d(target.strides()), at.layout.addressed));
+}
+
+void lower_by_coordinates(const Call& call, const Tensor& out) {
+  Coordinates at = coordinates_for(call, out);
+  const Tensor* value = source_of(call, 1 + count_indices(call));
+  if (value != nullptr) expect_value_shape(call, value->shape(), at.space);
+
+  copy_into(out, call.inputs[0], op_name(call));
+  Transfer transfer = transfer_for(call, out, at.space);
+  if (at.only_masks) transfer.bounds = Bounds::promise;  // coordinates of our own making
+  transfer.dst = operand(out, rest_strides(at, out));
+  transfer.dst_index = std::move(at.operands);
+  set_source(transfer, call, value, expanded_strides(value, at.space));
   execute(transfer, out.device());
 }
 
@@ -196,9 +218,45 @@ void lower_index_put(const Call& call, const Tensor& out) {
   lower_by_coordinates(call, out);
 }
 
+// -- index_get: what index_put would write over, for its gradient
+// -------------------------------------------
+
+Meta infer_index_get(const Call& call, const std::vector<Meta>& inputs) {
+  const std::vector<int64_t> counts(count_indices(call), -1);
+  Meta out = inputs[0];
+  out.shape = space_of(layout_of(call, inputs, counts));
+  return out;
+}
+
+Tensor index_get_now(const Call& call) {
+  const Tensor& x = call.inputs[0];
+  Coordinates at = coordinates_for(call, x);
+  const Tensor out = Tensor::empty(at.space, x.dtype(), x.device());
+  Transfer transfer = transfer_for(call, out, at.space);
+  transfer.reduce = Reduce::assign;
+  transfer.order = nullptr;  // it is of a destination
+  if (at.only_masks) transfer.bounds = Bounds::promise;
+  transfer.dst = operand(out, out.strides());
+  transfer.src = operand(x, rest_strides(at, x));
+  transfer.src_index = std::move(at.operands);
+  execute(transfer, out.device());
+  return out;
+}
+
 }  // namespace
 
-const OpDef kIndexPut{"index_put", "index_put_", infer_index_put, lower_index_put};
+const OpDef kIndexPut{.name = "index_put",
+                      .in_place_name = "index_put_",
+                      .infer = infer_index_put,
+                      .lower = lower_index_put,
+                      .gradient = grad_index_put,
+                      .saves = indexed_saves};
+const OpDef kIndexGet{.name = "index_get",
+                      .in_place_name = nullptr,
+                      .infer = infer_index_get,
+                      .dynamic = index_get_now,
+                      .gradient = grad_index_get,
+                      .saves = saves_index};
 
 namespace {
 

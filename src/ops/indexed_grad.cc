@@ -82,6 +82,8 @@ class Indexed {
     call.op = &op;
     call.attrs = b_.call.attrs;
     call.attrs.scalar.reset();
+    call.attrs.reduce = Reduce::assign;
+    call.attrs.accumulate = false;
     call.inputs.push_back(first);
     for (size_t i = 1; i < source_at(b_.call); ++i) call.inputs.push_back(b_.input(i));
     return call;

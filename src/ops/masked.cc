@@ -3,6 +3,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/defs.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -97,13 +98,24 @@ Tensor masked_select_now(const Call& call) {
 
 }  // namespace
 
-const OpDef kMaskedScatter{"masked_scatter", "masked_scatter_", infer_masked_scatter,
-                           lower_masked_scatter};
-const OpDef kMaskedFill{"masked_fill", "masked_fill_", infer_masked_fill, lower_masked_fill};
+const OpDef kMaskedScatter{.name = "masked_scatter",
+                           .in_place_name = "masked_scatter_",
+                           .infer = infer_masked_scatter,
+                           .lower = lower_masked_scatter,
+                           .gradient = grad_masked_scatter,
+                           .saves = saves_mask};
+const OpDef kMaskedFill{.name = "masked_fill",
+                        .in_place_name = "masked_fill_",
+                        .infer = infer_masked_fill,
+                        .lower = lower_masked_fill,
+                        .gradient = grad_masked_fill,
+                        .saves = saves_mask};
 const OpDef kMaskedSelect{.name = "masked_select",
                           .in_place_name = nullptr,
                           .infer = infer_masked_select,
-                          .dynamic = masked_select_now};
+                          .dynamic = masked_select_now,
+                          .gradient = grad_masked_select,
+                          .saves = saves_mask};
 
 namespace {
 

@@ -1,5 +1,7 @@
 // By coordinates, shaped as ONNX ScatterND: scatter_nd, tensor_scatter_nd_* and gather_nd.
 #include "ops/defs.h"
+#include "ops/indexed_grad.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -34,11 +36,12 @@ Dims slices_shape(const Call& call, const Dims& x, const Dims& indices) {
   return concat(Dims(indices.data(), indices.size() - 1), tail(x, components));
 }
 
+// Gradient rules call with a scalar instead of updates.
 Meta check_updates(const Call& call, const Meta& x, const Meta& indices, const Meta& updates) {
   const char* op = op_name(call);
   expect_index_dtype(op, indices.dtype);
   const Dims slices = slices_shape(call, x.shape, indices.shape);
-  if (!may_equal(updates.shape, slices)) {
+  if (!call.attrs.scalar && !may_equal(updates.shape, slices)) {
     fail(ErrorKind::shape,
          "{}: updates have shape {}, but indices {} into x {} take updates of shape {} "
          "(indices.shape[:-1] + x.shape[{}:])",
@@ -49,12 +52,12 @@ Meta check_updates(const Call& call, const Meta& x, const Meta& indices, const M
 
 Meta infer_tensor_scatter_nd(const Call& call, const std::vector<Meta>& inputs) {
   const char* op = op_name(call);
-  expect_same_dtype(op, "x", inputs[0].dtype, "updates", inputs[2].dtype);
+  expect_source_dtype(call, "x", "updates", inputs, 2);
   expect_reducible(op, call.attrs.reduce, inputs[0].dtype);
   if (call.op == &kTensorScatterNdSub && inputs[0].dtype == DType::bool_) {
     fail(ErrorKind::type, "{}: x is bool; bool has no subtraction", op);
   }
-  return check_updates(call, inputs[0], inputs[1], inputs[2]);
+  return check_updates(call, inputs[0], inputs[1], inputs.back());
 }
 
 Meta infer_scatter_nd(const Call& call, const std::vector<Meta>& inputs) {
@@ -92,19 +95,19 @@ Dims slice_strides(const Tensor& target, const Tensor& indices, const Dims& spac
 }
 
 void scatter_updates(const Call& call, const Tensor& out, const Tensor& indices,
-                     const Tensor& updates) {
+                     const Tensor* updates) {
   const Dims space = slices_shape(call, out.shape(), indices.shape());
   Transfer transfer = transfer_for(call, out, space);
   transfer.dst = operand(out, slice_strides(out, indices, space));
   transfer.dst_index = coordinate_operands(indices, out, space);
   transfer.negate = call.op == &kTensorScatterNdSub;
-  set_source(transfer, call, &updates, updates.strides());
+  set_source(transfer, call, updates, updates ? updates->strides() : Dims(space.size(), 0));
   execute(transfer, out.device());
 }
 
 void lower_tensor_scatter_nd(const Call& call, const Tensor& out) {
   copy_into(out, call.inputs[0], op_name(call));
-  scatter_updates(call, out, call.inputs[1], call.inputs[2]);
+  scatter_updates(call, out, call.inputs[1], source_of(call, 2));
 }
 
 void lower_scatter_nd(const Call& call, const Tensor& out) {
@@ -114,7 +117,7 @@ void lower_scatter_nd(const Call& call, const Tensor& out) {
   zeros.dst = operand(out, out.strides());
   zeros.src.strides = Dims(out.shape().size(), 0);
   execute(zeros, out.device());
-  scatter_updates(call, out, call.inputs[0], call.inputs[1]);
+  scatter_updates(call, out, call.inputs[0], &call.inputs[1]);
 }
 
 Meta infer_gather_nd(const Call& call, const std::vector<Meta>& inputs) {
@@ -136,12 +139,22 @@ void lower_gather_nd(const Call& call, const Tensor& out) {
 }
 
 constexpr OpDef tensor_scatter_nd(const char* name, const char* in_place_name) {
-  return {name, in_place_name, infer_tensor_scatter_nd, lower_tensor_scatter_nd};
+  return {.name = name,
+          .in_place_name = in_place_name,
+          .infer = infer_tensor_scatter_nd,
+          .lower = lower_tensor_scatter_nd,
+          .gradient = grad_tensor_scatter_nd,
+          .saves = indexed_saves};
 }
 
 }  // namespace
 
-const OpDef kScatterNd{"scatter_nd", nullptr, infer_scatter_nd, lower_scatter_nd};
+const OpDef kScatterNd{.name = "scatter_nd",
+                       .in_place_name = nullptr,
+                       .infer = infer_scatter_nd,
+                       .lower = lower_scatter_nd,
+                       .gradient = grad_scatter_nd,
+                       .saves = saves_scatter_nd};
 const OpDef kTensorScatterNdUpdate =
     tensor_scatter_nd("tensor_scatter_nd_update", "tensor_scatter_nd_update_");
 const OpDef kTensorScatterNdAdd =
@@ -154,7 +167,12 @@ const OpDef kTensorScatterNdMin =
     tensor_scatter_nd("tensor_scatter_nd_min", "tensor_scatter_nd_min_");
 const OpDef kTensorScatterNdMul =
     tensor_scatter_nd("tensor_scatter_nd_mul", "tensor_scatter_nd_mul_");
-const OpDef kGatherNd{"gather_nd", nullptr, infer_gather_nd, lower_gather_nd};
+const OpDef kGatherNd{.name = "gather_nd",
+                      .in_place_name = nullptr,
+                      .infer = infer_gather_nd,
+                      .lower = lower_gather_nd,
+                      .gradient = grad_gather_nd,
+                      .saves = saves_index};
 
 namespace {
 

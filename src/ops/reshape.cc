@@ -1,6 +1,7 @@
 // reshape and flatten: views where the strides allow one, copies where they don't.
 #include "core/tensor_impl.h"
 #include "ops/defs.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -116,9 +117,11 @@ Tensor view_flatten(const Call& call) {
 }  // namespace
 
 const OpDef kReshape{
-    .name = "reshape", .in_place_name = nullptr, .infer = infer_reshape, .view = view_reshape};
+    .name = "reshape", .in_place_name = nullptr, .infer = infer_reshape, .view = view_reshape,
+    .gradient = grad_reshape};
 const OpDef kFlatten{
-    .name = "flatten", .in_place_name = nullptr, .infer = infer_flatten, .view = view_flatten};
+    .name = "flatten", .in_place_name = nullptr, .infer = infer_flatten, .view = view_flatten,
+    .gradient = grad_reshape};
 
 }  // namespace detail
 

@@ -1,5 +1,7 @@
 // Whole slices by a 1-D index: index_add, index_copy, index_fill, index_reduce and index_select.
 #include "ops/defs.h"
+#include "ops/indexed_grad.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -98,11 +100,29 @@ void lower_index_select(const Call& call, const Tensor& out) {
 
 }  // namespace
 
-const OpDef kIndexAdd{"index_add", "index_add_", infer_rows, lower_rows};
-const OpDef kIndexCopy{"index_copy", "index_copy_", infer_rows, lower_rows};
-const OpDef kIndexFill{"index_fill", "index_fill_", infer_index_fill, lower_rows};
-const OpDef kIndexReduce{"index_reduce", "index_reduce_", infer_rows, lower_rows};
-const OpDef kIndexSelect{"index_select", nullptr, infer_index_select, lower_index_select};
+namespace {
+
+constexpr OpDef rows_def(const char* name, const char* in_place_name, decltype(OpDef::infer) infer) {
+  return {.name = name,
+          .in_place_name = in_place_name,
+          .infer = infer,
+          .lower = lower_rows,
+          .gradient = grad_rows,
+          .saves = indexed_saves};
+}
+
+}  // namespace
+
+const OpDef kIndexAdd = rows_def("index_add", "index_add_", infer_rows);
+const OpDef kIndexCopy = rows_def("index_copy", "index_copy_", infer_rows);
+const OpDef kIndexFill = rows_def("index_fill", "index_fill_", infer_index_fill);
+const OpDef kIndexReduce = rows_def("index_reduce", "index_reduce_", infer_rows);
+const OpDef kIndexSelect{.name = "index_select",
+                         .in_place_name = nullptr,
+                         .infer = infer_index_select,
+                         .lower = lower_index_select,
+                         .gradient = grad_index_select,
+                         .saves = saves_index};
 
 namespace {
 

@@ -1,6 +1,7 @@
 // Scatters to regular places, which are strided copies: diagonal_scatter, select_scatter,
 // slice_scatter and fill_diagonal.
 #include "ops/defs.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 #include "ops/views.h"
 
@@ -94,7 +95,8 @@ constexpr OpDef slice_def(const char* name, const char* in_place_name) {
           .in_place_name = in_place_name,
           .infer = infer_slice_scatter,
           .lower = lower_slice_scatter,
-          .keeps_layout = true};
+          .keeps_layout = true,
+          .gradient = grad_part_scatter};
 }
 
 }  // namespace
@@ -102,8 +104,11 @@ constexpr OpDef slice_def(const char* name, const char* in_place_name) {
 const OpDef kDiagonalScatter = slice_def("diagonal_scatter", "diagonal_scatter_");
 const OpDef kSelectScatter = slice_def("select_scatter", "select_scatter_");
 const OpDef kSliceScatter = slice_def("slice_scatter", "slice_scatter_");
-const OpDef kFillDiagonal{"fill_diagonal", "fill_diagonal_", infer_fill_diagonal,
-                          lower_fill_diagonal};
+const OpDef kFillDiagonal{.name = "fill_diagonal",
+                          .in_place_name = "fill_diagonal_",
+                          .infer = infer_fill_diagonal,
+                          .lower = lower_fill_diagonal,
+                          .gradient = grad_fill_diagonal};
 
 namespace {
 

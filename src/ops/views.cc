@@ -2,6 +2,7 @@
 #include "ops/views.h"
 
 #include "ops/defs.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 
 namespace sow {
@@ -24,11 +25,12 @@ Tensor view_part(const Call& call) {
 }
 
 template <PartOf part_of>
-constexpr OpDef view_def(const char* name) {
+constexpr OpDef view_def(const char* name, decltype(OpDef::gradient) gradient) {
   return {.name = name,
           .in_place_name = nullptr,
           .infer = infer_part<part_of>,
-          .view = view_part<part_of>};
+          .view = view_part<part_of>,
+          .gradient = gradient};
 }
 
 Part broadcast_part(const Call& call, const char* name, const Dims& shape, const Dims& strides) {
@@ -80,13 +82,13 @@ Part flip_part(const Call& call, const char*, const Dims& shape, const Dims& str
 
 }  // namespace
 
-const OpDef kDiagonal = view_def<diagonal_part>("diagonal");
-const OpDef kSelect = view_def<select_part>("select");
-const OpDef kSlice = view_def<slice_part>("slice");
-const OpDef kBroadcastTo = view_def<broadcast_part>("broadcast_to");
-const OpDef kPermute = view_def<permute_part>("permute");
-const OpDef kTranspose = view_def<transpose_part>("transpose");
-const OpDef kFlip = view_def<flip_part>("flip");
+const OpDef kDiagonal = view_def<diagonal_part>("diagonal", grad_part);
+const OpDef kSelect = view_def<select_part>("select", grad_part);
+const OpDef kSlice = view_def<slice_part>("slice", grad_part);
+const OpDef kBroadcastTo = view_def<broadcast_part>("broadcast_to", grad_broadcast_to);
+const OpDef kPermute = view_def<permute_part>("permute", grad_permute);
+const OpDef kTranspose = view_def<transpose_part>("transpose", grad_self_inverse);
+const OpDef kFlip = view_def<flip_part>("flip", grad_self_inverse);
 
 }  // namespace detail
 

@@ -16,7 +16,7 @@ const char* name_of(MapOp op) {
 
 void execute(const Map& map, Device device) {
   if (std::string* text = current_explanation()) {
-    *text += fmt::format("{}: element by element to {} over {}\n", name_of(map.op), map.out_dtype,
+    *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op), map.out_dtype,
                          map.shape);
     return;
   }

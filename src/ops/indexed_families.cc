@@ -1,0 +1,89 @@
+// How each family of indexed operations uses the shared gradient rules, and the gathers' rules.
+#include "core/layout.h"
+#include "ops/defs.h"
+#include "ops/indexed_grad.h"
+#include "ops/like.h"
+#include "ops/rules.h"
+#include "sow/math.h"
+
+namespace sow::detail {
+
+namespace {
+
+void axis_items(const Call& call, int rank, int64_t& first, int64_t& last) {
+  first = wrap_axis(op_name(call), call.attrs.axis, rank);
+  last = first + 1;
+}
+
+void outer_items(const Call& call, int, int64_t& first, int64_t& last) {
+  first = 0;
+  last = call.inputs[1].dim() - 1;
+}
+
+void index_put_items(const Call& call, int rank, int64_t& first, int64_t& last) {
+  const size_t indices = call.inputs.size() - 1 - (call.attrs.scalar ? 0 : 1);
+  int64_t addressed = 0;
+  for (size_t i = 1; i <= indices; ++i) {
+    const bool mask = call.inputs[i].dtype() == DType::bool_;
+    addressed += mask ? std::max(call.inputs[i].dim(), 1) : 1;
+  }
+  first = 0;
+  last = rank - (std::max(call.inputs[0].dim(), 1) - addressed);
+}
+
+const IndexedFamily kAlongAxis{&kTakeAlongAxis, &kPutAlongAxis, &kPutAlongAxis, axis_items};
+const IndexedFamily kRows{&kIndexSelect, &kIndexReduce, &kIndexFill, axis_items};
+const IndexedFamily kNd{&kGatherNd, &kTensorScatterNdAdd, &kTensorScatterNdAdd, outer_items};
+const IndexedFamily kPut{&kIndexGet, &kIndexPut, &kIndexPut, index_put_items};
+
+// Adds g to zeros at the places that a gather read; on a fresh tensor, so in place.
+TensorList scatter_back(const Backward& b, const OpDef& scatter) {
+  Call call;
+  call.op = &scatter;
+  call.attrs = b.call.attrs;
+  call.attrs.reduce = Reduce::add;
+  call.attrs.include_self = true;
+  call.attrs.accumulate = true;
+  call.in_place = true;
+  call.inputs = b.call.inputs;
+  call.inputs[0] = zeros_like(b.input(0));
+  call.inputs.push_back(b.grad);
+  TensorList out(b.call.inputs.size());
+  out[0] = apply(std::move(call));
+  return out;
+}
+
+}  // namespace
+
+TensorList grad_along_axis(const Backward& b) { return indexed_gradient(b, kAlongAxis); }
+TensorList grad_rows(const Backward& b) { return indexed_gradient(b, kRows); }
+TensorList grad_index_put(const Backward& b) { return indexed_gradient(b, kPut); }
+
+TensorList grad_tensor_scatter_nd(const Backward& b) {
+  TensorList out = indexed_gradient(b, kNd);
+  const bool subtracts = b.call.op == &kTensorScatterNdSub;
+  if (subtracts && out.back().defined()) out.back() = neg(out.back());
+  return out;
+}
+
+TensorList grad_scatter_nd(const Backward& b) {
+  Call call;
+  call.op = &kGatherNd;
+  call.attrs = b.call.attrs;
+  call.attrs.reduce = Reduce::assign;
+  call.inputs = {b.grad, b.input(0)};
+  return {{}, apply(std::move(call))};
+}
+
+TensorList grad_take_along_axis(const Backward& b) { return scatter_back(b, kPutAlongAxis); }
+TensorList grad_index_select(const Backward& b) { return scatter_back(b, kIndexAdd); }
+TensorList grad_gather_nd(const Backward& b) { return scatter_back(b, kTensorScatterNdAdd); }
+TensorList grad_index_get(const Backward& b) { return scatter_back(b, kIndexPut); }
+
+uint64_t saves_index(const Call& call, uint64_t) {
+  return (uint64_t{1} << call.inputs.size()) - 2;
+}
+
+uint64_t saves_scatter_nd(const Call&, uint64_t) { return 1; }
+
+}  // namespace sow::detail

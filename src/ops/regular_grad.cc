@@ -1,0 +1,111 @@
+// Gradient rules of masks, regular places, views and copies.
+#include "core/layout.h"
+#include "ops/defs.h"
+#include "ops/like.h"
+#include "ops/rule_ops.h"
+#include "ops/rules.h"
+#include "sow/math.h"
+
+namespace sow::detail {
+
+namespace {
+
+// The view that reads the part a scatter writes, and the scatter that writes what a view reads.
+const OpDef* view_of_scatter(const OpDef* scatter) {
+  if (scatter == &kDiagonalScatter) return &kDiagonal;
+  return scatter == &kSelectScatter ? &kSelect : &kSlice;
+}
+
+const OpDef* scatter_of_view(const OpDef* view) {
+  if (view == &kDiagonal) return &kDiagonalScatter;
+  return view == &kSelect ? &kSelectScatter : &kSliceScatter;
+}
+
+Tensor call_like(const Call& call, const OpDef* op, TensorList inputs, bool in_place = false) {
+  return apply({op, std::move(inputs), call.attrs, in_place});
+}
+
+}  // namespace
+
+// -- masks ---------------------------------------------------------------------------------------------
+
+uint64_t saves_mask(const Call&, uint64_t) { return 2; }
+
+TensorList grad_masked_scatter(const Backward& b) {
+  TensorList out(3);
+  const Tensor& mask = b.input(1);
+  if (b.needs(0)) out[0] = sum_to(masked_fill(b.grad, mask, 0), b.input(0));
+  if (b.needs(2)) out[2] = masked_compress(b.grad, mask, b.input(2));
+  return out;
+}
+
+TensorList grad_masked_fill(const Backward& b) {
+  TensorList out(b.call.inputs.size());
+  const Tensor& mask = b.input(1);
+  if (b.needs(0)) out[0] = sum_to(masked_fill(b.grad, mask, 0), b.input(0));
+  if (out.size() > 2 && b.needs(2)) out[2] = sum(where(mask, b.grad, 0));
+  return out;
+}
+
+TensorList grad_masked_select(const Backward& b) {
+  // Over the common shape of x and mask: either may have been expanded.
+  const Tensor& x = b.input(0);
+  const Tensor places = where(b.input(1), zeros_like(x), 0);
+  return {sum_to(masked_scatter(places, b.input(1), b.grad), x), {}};
+}
+
+// -- regular places --------------------------------------------------------------------------------------
+
+TensorList grad_part_scatter(const Backward& b) {
+  TensorList out(2);
+  if (b.needs(0)) out[0] = call_like(b.call, b.call.op, {b.grad, zeros_like(b.input(1))});
+  if (b.needs(1)) out[1] = call_like(b.call, view_of_scatter(b.call.op), {b.grad});
+  return out;
+}
+
+TensorList grad_fill_diagonal(const Backward& b) {
+  TensorList out(b.call.inputs.size());
+  const bool wrap = b.call.attrs.wrap;
+  if (b.needs(0)) out[0] = fill_diagonal(b.grad, 0, wrap);
+  if (out.size() > 1 && b.needs(1)) {
+    const Tensor filled = fill_diagonal(full_like(b.grad, false, DType::bool_), true, wrap);
+    out[1] = sum(where(filled, b.grad, 0));
+  }
+  return out;
+}
+
+// -- views -----------------------------------------------------------------------------------------------
+
+TensorList grad_part(const Backward& b) {
+  return {call_like(b.call, scatter_of_view(b.call.op), {zeros_like(b.input(0)), b.grad}, true)};
+}
+
+TensorList grad_broadcast_to(const Backward& b) { return {sum_to(b.grad, b.input(0))}; }
+
+TensorList grad_permute(const Backward& b) {
+  const Dims& order = b.call.attrs.shape;
+  Dims inverse(order.size(), 0);
+  for (int d = 0; d < order.rank(); ++d) {
+    inverse[wrap_axis(op_name(b.call), order[d], order.rank())] = d;
+  }
+  return {b.grad.permute(inverse)};
+}
+
+TensorList grad_self_inverse(const Backward& b) { return {call_like(b.call, b.call.op, {b.grad})}; }
+
+TensorList grad_reshape(const Backward& b) { return {reshape_like(b.grad, b.input(0))}; }
+
+// -- copies ----------------------------------------------------------------------------------------------
+
+TensorList grad_clone(const Backward& b) { return {b.grad}; }
+
+TensorList grad_copy(const Backward& b) {
+  TensorList out(2);
+  if (b.needs(0)) out[0] = zeros_like(b.input(0));
+  if (b.needs(1)) out[1] = sum_to(b.grad, b.input(1));
+  return out;
+}
+
+TensorList grad_fill(const Backward& b) { return {zeros_like(b.input(0))}; }
+
+}  // namespace sow::detail

@@ -1,0 +1,37 @@
+// The gradient rules, one a kind of operation; OpDefs point here.
+#pragma once
+
+#include "ops/op.h"
+
+namespace sow::detail {
+
+// indexed_families.cc: scatters by an index, and the gathers that read by one.
+TensorList grad_along_axis(const Backward& backward);
+TensorList grad_rows(const Backward& backward);
+TensorList grad_tensor_scatter_nd(const Backward& backward);
+TensorList grad_scatter_nd(const Backward& backward);
+TensorList grad_index_put(const Backward& backward);
+TensorList grad_take_along_axis(const Backward& backward);
+TensorList grad_index_select(const Backward& backward);
+TensorList grad_gather_nd(const Backward& backward);
+TensorList grad_index_get(const Backward& backward);
+uint64_t saves_index(const Call& call, uint64_t needs);  // every input but the first
+uint64_t saves_scatter_nd(const Call& call, uint64_t needs);
+
+// regular_grad.cc: masks, regular places, views and copies.
+TensorList grad_masked_scatter(const Backward& backward);
+TensorList grad_masked_fill(const Backward& backward);
+TensorList grad_masked_select(const Backward& backward);
+uint64_t saves_mask(const Call& call, uint64_t needs);
+TensorList grad_part_scatter(const Backward& backward);  // diagonal, select, slice
+TensorList grad_fill_diagonal(const Backward& backward);
+TensorList grad_part(const Backward& backward);
+TensorList grad_broadcast_to(const Backward& backward);
+TensorList grad_permute(const Backward& backward);
+TensorList grad_self_inverse(const Backward& backward);  // transpose, flip
+TensorList grad_reshape(const Backward& backward);
+TensorList grad_clone(const Backward& backward);
+TensorList grad_copy(const Backward& backward);
+TensorList grad_fill(const Backward& backward);
+
+}  // namespace sow::detail
