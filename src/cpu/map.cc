@@ -131,7 +131,8 @@ void run_share(const Map& map, const Walk& walk) {
     const R* a = load_block(map, walk, 0, at, count, left);
     const int64_t* b = load_block(map, walk, 1, at, count, right);
     for (int64_t i = 0; i < count; ++i) {
-      result[i] = canonical_nan<R>(a[i] / static_cast<double>(b[i]));
+      const int64_t parts = std::max<int64_t>(b[i], 1);
+      result[i] = canonical_nan<R>(a[i] / static_cast<double>(parts));
     }
     narrow(result, count, map.out_dtype, map.out + at * size);
   });

@@ -16,8 +16,7 @@ std::vector<bool> summed_axes(const Call& call, int rank) {
     const int64_t d = wrap_axis(op_name(call), axis, rank);
     if (rank == 0) continue;
     if (summed[d]) {
-      fail(ErrorKind::argument, "{}: axes {} name axis {} twice", op_name(call),
-           to_string(call.attrs.shape.to_vector()), d);
+      fail(ErrorKind::argument, "{}: axis {} is named twice", op_name(call), d);
     }
     summed[d] = true;
   }
