@@ -13,7 +13,9 @@ Call make_call(const OpDef& op, bool in_place, const Tensor& first) {
 
 void add_index(Call& call, const Index& index) {
   call.inputs.push_back(index.keys());
-  call.attrs.bounds = index.bounds();
+  // A held index was checked when it was made, against the size that infer compares.
+  const bool checked = index.held() && index.bounds() == Bounds::error;
+  call.attrs.bounds = checked ? Bounds::promise : index.bounds();
   call.attrs.order = index.order();
   call.attrs.held_size = index.held() ? index.size() : -1;
 }

@@ -1,0 +1,130 @@
+// Holding an index: its keys are copied, checked and ordered once.
+#include "sow/index.h"
+
+#include "core/fail.h"
+#include "core/layout.h"
+#include "core/memory.h"
+#include "core/parallel.h"
+#include "core/tensor_impl.h"
+#include "cpu/row_order.h"
+#include "transfer/index_order.h"
+
+namespace sow {
+
+namespace detail {
+
+namespace {
+
+constexpr int64_t kMostKeys = int64_t{1} << 32;
+
+// The keys as the destination of a Transfer whose sources are the positions 0, 1, 2, ...
+Transfer transfer_of(const Tensor& keys, int64_t size, Bounds bounds) {
+  Transfer transfer;
+  transfer.op = "Index";
+  transfer.shape = {keys.numel()};
+  transfer.bounds = bounds;
+  transfer.dst.strides = {0};
+  // Only offsets are made of it; it is never read.
+  transfer.src = {reinterpret_cast<char*>(transfer.scalar), {1}};
+  transfer.dst_index.push_back({.data = static_cast<const char*>(keys.data()),
+                                .dtype = keys.dtype(),
+                                .strides = {1},
+                                .extent = size,
+                                .scale = 1,
+                                .own_shape = keys.shape(),
+                                .own_strides = keys.strides()});
+  return transfer;
+}
+
+void sort_keys(const Transfer& transfer, IndexOrder& order) {
+  const Canonical canonical = canonicalize(transfer);
+  const int workers = can_run_parallel() && order.count > (1 << 15) ? get_num_threads() : 1;
+  Carver measure(nullptr);
+  RowOrder(transfer, canonical, workers, measure);
+  struct Block {
+    size_t bytes;
+    char* data = static_cast<char*>(allocate(bytes));
+    ~Block() { deallocate(data, bytes); }
+  } block{measure.used()};
+  Carver carver(block.data);
+  RowOrder rows(transfer, canonical, workers, carver);
+  rows.build(outer_base(canonical, 0));
+  order.keys.assign(rows.keys(), rows.keys() + rows.items());
+  order.positions.assign(rows.codes(), rows.codes() + rows.items());
+  order.begins.assign(rows.begins(), rows.begins() + rows.segments() + 1);
+}
+
+// The first position, in row-major order, whose key breaks the fact; -1 if it holds.
+int64_t first_unsorted(const IndexOrder& order) {
+  for (size_t i = 0; i < order.positions.size(); ++i) {
+    if (i == 0 || order.positions[i] > order.positions[i - 1]) continue;
+    // Some later key is smaller: the first such key in the given order.
+    std::vector<uint32_t> given(static_cast<size_t>(order.count), UINT32_MAX);
+    for (size_t k = 0; k < order.positions.size(); ++k) given[order.positions[k]] = order.keys[k];
+    uint32_t highest = 0;
+    for (int64_t at = 0; at < order.count; ++at) {
+      if (given[at] == UINT32_MAX) continue;
+      if (given[at] < highest) return at;
+      highest = given[at];
+    }
+  }
+  return -1;
+}
+
+int64_t first_repeated(const IndexOrder& order) {
+  int64_t first = -1;
+  for (size_t s = 0; s + 1 < order.begins.size(); ++s) {
+    if (order.begins[s + 1] - order.begins[s] < 2) continue;
+    const int64_t second = order.positions[order.begins[s] + 1];
+    if (first < 0 || second < first) first = second;
+  }
+  return first;
+}
+
+void verify(const char* fact, bool declared, int64_t broken_at, const Dims& shape) {
+  if (!declared || broken_at < 0) return;
+  Dims at(shape.size(), 0);
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    at[d] = broken_at % shape[d];
+    broken_at /= shape[d];
+  }
+  fail(ErrorKind::argument, "Index: the keys were declared {}, but are not: see position {}", fact, at);
+}
+
+}  // namespace
+
+}  // namespace detail
+
+Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts facts) {
+  using namespace detail;
+  if (keys.dtype() != DType::int32 && keys.dtype() != DType::int64) {
+    fail(ErrorKind::type, "Index: the keys are {}; an index must be int32 or int64", keys.dtype());
+  }
+  if (size < 0) fail(ErrorKind::argument, "Index: the size of the axis is {}; it must not be negative", size);
+  Index index(keys.clone(), bounds);
+  index.keys_.impl()->storage->read_only = true;  // many threads may use it at once
+  const Transfer transfer = transfer_of(index.keys_, size, bounds);
+  check_indices(transfer);
+
+  auto order = std::make_shared<IndexOrder>();
+  order->size = size;
+  order->count = keys.numel();
+  order->bounds = bounds;
+  order->facts = facts;
+  if (keys.numel() != 0 && size != 0 && keys.numel() < kMostKeys - 1 && size < kMostKeys) {
+    sort_keys(transfer, *order);
+    if (bounds != Bounds::promise) {
+      const int64_t unsorted = first_unsorted(*order), repeated = first_repeated(*order);
+      verify("sorted", facts.sorted, unsorted, keys.shape());
+      verify("unique", facts.unique, repeated, keys.shape());
+      order->facts = {unsorted < 0, repeated < 0};
+    }
+  }
+  index.order_ = std::move(order);
+  return index;
+}
+
+int64_t Index::size() const { return order_ ? order_->size : -1; }
+IndexFacts Index::facts() const { return order_ ? order_->facts : IndexFacts{}; }
+
+}  // namespace sow
