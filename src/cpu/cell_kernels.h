@@ -122,19 +122,15 @@ struct CellKernels {
     return refused;
   }
 
-  static void merge(const Cells& to, const Cells& from, int64_t first, int64_t last) {
+  static void merge(const Cells& to, const Cells& from, const Destination& dst, Touched list) {
     if constexpr (A::kMerges) {
       State* mine = reinterpret_cast<State*>(to.states);
       const State* theirs = reinterpret_cast<const State*>(from.states);
-      for (int64_t cell = first; cell < last; ++cell) {
-        if (from.counts[cell] == 0) continue;
-        for (int64_t c = cell * to.width; c < (cell + 1) * to.width; ++c) {
-          if (to.counts[cell] == 0) {
-            mine[c] = theirs[c];
-          } else {
-            A::merge(mine[c], theirs[c]);
-          }
-        }
+      for (int64_t i = 0; i < list.count; ++i) {
+        const uint32_t cell = list.cells[i];
+        const int64_t at = static_cast<int64_t>(cell) * to.width;
+        if (to.counts[cell] == 0) open(dst, list.offsets[i], mine + at, to.width);
+        for (int c = 0; c < to.width; ++c) A::merge(mine[at + c], theirs[at + c]);
         to.counts[cell] += from.counts[cell];
         from.counts[cell] = 0;
       }
@@ -149,12 +145,15 @@ struct RepairKernels {
   using Long = typename A::Long;
 
   static void begin(const Cells& cells, Touched list, const Repairs& repairs) {
-    Long* longs = reinterpret_cast<Long*>(repairs.longs);
     for (int64_t slot = 0; slot < list.count; ++slot) {
       repairs.updates[slot] = cells.counts[list.cells[slot]];
       cells.counts[list.cells[slot]] = kCellTag | static_cast<uint32_t>(slot);
-      for (int c = 0; c < cells.width; ++c) longs[slot * cells.width + c].reset();
     }
+    clear(cells, list.count, repairs);
+  }
+  static void clear(const Cells& cells, int64_t slots, const Repairs& repairs) {
+    Long* longs = reinterpret_cast<Long*>(repairs.longs);
+    for (int64_t i = 0; i < slots * cells.width; ++i) longs[i].reset();
   }
 
   static void add(const Cells& cells, const Updates& updates, const Repairs& repairs) {
@@ -167,6 +166,12 @@ struct RepairKernels {
       const char* values = updates.values + int64_t{i} * width * sizeof(T);
       for (int c = 0; c < width; ++c) A::long_add(sums[c], load_element<T>(values + c * sizeof(T)));
     }
+  }
+
+  static void merge(const Cells& cells, int64_t slots, const Repairs& to, const Repairs& from) {
+    Long* mine = reinterpret_cast<Long*>(to.longs);
+    const Long* theirs = reinterpret_cast<const Long*>(from.longs);
+    for (int64_t i = 0; i < slots * cells.width; ++i) mine[i].merge(theirs[i]);
   }
 
   static void end(const Cells& cells, const Destination& dst, Touched list, const Repairs& repairs) {

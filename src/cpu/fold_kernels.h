@@ -88,13 +88,17 @@ struct FoldKernels {
   // Writes the results of the listed cells and empties them. Cells that refused are left as they
   // are and moved to the front of the list; returns how many.
   int64_t (*finish)(const Cells&, const Destination&, Touched list);
-  // Adds cell i of `from` to cell i of `to`, for i in [first, last), and empties it.
-  void (*merge)(const Cells& to, const Cells& from, int64_t first, int64_t last);
+  // Adds the listed cells of `from`, which saw the later updates and no old values, to those of
+  // `to`, and empties them.
+  void (*merge)(const Cells& to, const Cells& from, const Destination&, Touched list);
 
   // Repairing the listed cells: they are tagged with their slots, every update is offered once
-  // more, then the results are written and the cells emptied.
+  // more, then the results are written and the cells emptied. Workers that share the updates clear
+  // Repairs of their own and merge them.
   void (*repair_begin)(const Cells&, Touched list, const Repairs&);
   void (*repair_add)(const Cells&, const Updates&, const Repairs&);
+  void (*repair_clear)(const Cells&, int64_t slots, const Repairs&);
+  void (*repair_merge)(const Cells&, int64_t slots, const Repairs& to, const Repairs& from);
   void (*repair_end)(const Cells&, const Destination&, Touched list, const Repairs&);
 
   // Folds the segments [first, last) into their destination rows.

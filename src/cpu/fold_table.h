@@ -25,6 +25,8 @@ const FoldKernels* kernels_of() {
       k.long_size = sizeof(typename A::Long);
       k.repair_begin = RepairKernels<T, R>::begin;
       k.repair_add = RepairKernels<T, R>::add;
+      k.repair_clear = RepairKernels<T, R>::clear;
+      k.repair_merge = RepairKernels<T, R>::merge;
       k.repair_end = RepairKernels<T, R>::end;
     }
     k.partial_size = sizeof(typename Chunk::Type);

@@ -99,6 +99,11 @@ bool supports(const Transfer& t, const Canonical& c) {
          item_sources(t, c).count() < kMost;
 }
 
+size_t workspace(const Transfer& t, const Canonical& c, int threads) {
+  const Layout layout = layout_of(c, threads);
+  return worker_bytes(t, c, layout.workers) * layout.groups;
+}
+
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(c, threads);
   const double items = static_cast<double>(c.item_count);
@@ -111,12 +116,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double sorts = items * (layout.one_order ? 1 : outer);
   const double each = sorts * tuning::kSortNs + rows * tuning::kRowNs + items * outer * tuning::kRowItemNs +
                       elements * tuning::kRowByteNs * static_cast<double>(size_of(t.dtype));
-  return tuning::kCallNs + tuning::kOrderNs + (workers > 1 ? 4 * tuning::kRegionNs : 0) + each / workers;
-}
-
-size_t workspace(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(c, threads);
-  return worker_bytes(t, c, layout.workers) * layout.groups;
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kOrderNs + (workers > 1 ? 4 * tuning::kRegionNs : 0) + each / workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -53,6 +53,16 @@ inline PlaceCode item_places(const Transfer& transfer) {
   return places;
 }
 
+// The places of the whole destination; offsets count from its first element.
+inline PlaceCode all_places(const Transfer& transfer, const Canonical& canonical) {
+  PlaceCode places;
+  for (const Axis& axis : canonical.outer) places.add(axis.size, axis.dst);
+  places.add(canonical.row.size, canonical.row.dst);
+  for (const IndexOperand& index : transfer.dst_index) places.add(index.extent, index.scale);
+  places.close();
+  return places;
+}
+
 // Where the items of one outer position are read.
 inline PlaceCode item_sources(const Transfer& transfer, const Canonical& canonical) {
   PlaceCode places;

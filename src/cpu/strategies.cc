@@ -12,6 +12,8 @@ const Strategy* const kStrategies[] = {
     &k_owned,
     &k_ordered,
     &k_tile,
+    &k_private,
+    &k_partition,
     &k_reference,
     &k_strided_copy,
     &k_gather,

@@ -8,6 +8,8 @@ namespace sow::detail {
 extern const Strategy k_direct;
 extern const Strategy k_ordered;
 extern const Strategy k_owned;
+extern const Strategy k_partition;
+extern const Strategy k_private;
 extern const Strategy k_reference;
 extern const Strategy k_tile;
 extern const Strategy k_strided_copy;

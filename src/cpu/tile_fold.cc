@@ -96,20 +96,20 @@ bool supports(const Transfer& t, const Canonical& c) {
   return worker_bytes(t, c, layout) <= workspace_allowed(t, c);
 }
 
+size_t workspace(const Transfer& t, const Canonical& c, int threads) {
+  const Layout layout = layout_of(t, c, threads);
+  return worker_bytes(t, c, layout) * layout.workers;
+}
+
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
   const double updates = static_cast<double>(c.item_count) * static_cast<double>(layout.tasks);
   const double bytes = static_cast<double>(layout.cells) * (4 + layout.width * layout.kernels->state_size);
   const double each = tuning::kCellNs + tuning::kCellColumnNs * layout.width + tuning::miss_ns(bytes) +
                       (layout.hashed ? tuning::kHashNs : 0);
-  return tuning::kCallNs + static_cast<double>(layout.tasks) * tuning::kTaskNs +
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + static_cast<double>(layout.tasks) * tuning::kTaskNs +
          static_cast<double>(layout.cells) * 0.1 + updates * each / layout.workers +
          (layout.workers > 1 ? tuning::kRegionNs : 0);
-}
-
-size_t workspace(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(t, c, threads);
-  return worker_bytes(t, c, layout) * layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -42,4 +42,9 @@ inline size_t workspace_allowed(const Transfer& t, const Canonical& c) {
   return static_cast<size_t>(operand_bytes(t, c)) + 256 * 1024;
 }
 
+// Added to the cost of a plan that would take more: it is made only when nothing else can be.
+inline double over_budget(const Transfer& t, const Canonical& c, size_t bytes) {
+  return bytes <= workspace_allowed(t, c) ? 0 : 1e15;
+}
+
 }  // namespace sow::detail

@@ -22,6 +22,14 @@ inline constexpr int kDigitBits = 11;
 inline constexpr int64_t kLongItems = 2048;
 inline constexpr int64_t kChunkItems = 1024;
 
+// Destinations up to this size may have a copy a worker: larger ones leave the second-level cache.
+inline constexpr int64_t kPrivateCells = 65536;
+
+// A bucket of the partition: its cells, or its part of the destination, stay in the second-level
+// cache. More buckets than kMostBuckets would take turns in the first-level cache while written.
+inline constexpr int64_t kBucketBytes = 512 * 1024;
+inline constexpr int64_t kMostBuckets = 1024;
+
 // Costs in nanoseconds that strategies estimate with.
 inline constexpr double kCallNs = 100;
 inline constexpr double kRegionNs = 4000;
@@ -33,6 +41,9 @@ inline constexpr double kDirectNs = 2;
 inline constexpr double kDirectColumnNs = 0.5;
 inline constexpr double kMoveByteNs = 0.1;
 inline constexpr double kOwnedNs = 1.5;
+inline constexpr double kPrivateNs = 3;
+inline constexpr double kMergeNs = 10;
+inline constexpr double kPartitionNs = 5;
 inline constexpr double kOrderNs = 300;
 inline constexpr double kSortNs = 5;
 inline constexpr double kRowNs = 40;

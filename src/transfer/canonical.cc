@@ -95,6 +95,17 @@ Canonical canonicalize(const Transfer& transfer) {
   return canonical;
 }
 
+Canonical flatten(const Transfer& transfer) {
+  Canonical canonical;
+  for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
+  if (canonical.empty) return canonical;
+  canonical.items = axes_of(transfer);
+  merge_neighbours(canonical.items);
+  canonical.row.index = Dims(transfer.dst_index.size() + transfer.src_index.size(), 0);
+  canonical.item_count = count_of(canonical.items);
+  return canonical;
+}
+
 OuterBase outer_base(const Canonical& canonical, int64_t position) {
   OuterBase base;
   base.index = Dims(canonical.row.index.size(), 0);
@@ -161,6 +172,7 @@ void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase
     const int64_t at = first % inner.size;
     const int64_t run = std::min(count, inner.size - at);
     int64_t src = base.src + at * inner.src;
+    int64_t dst = base.dst + at * inner.dst;
     Dims index = base.index;
     for (size_t k = 0; k < index.size() && rank > 0; ++k) index[k] += at * inner.index[k];
     for (size_t i = rank; i-- > 1;) {
@@ -168,9 +180,10 @@ void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase
       const int64_t coordinate = rest % axis.size;
       rest /= axis.size;
       src += coordinate * axis.src;
+      dst += coordinate * axis.dst;
       for (size_t k = 0; k < index.size(); ++k) index[k] += coordinate * axis.index[k];
     }
-    for (int64_t i = 0; i < run; ++i) dst_offsets[i] = base.dst;
+    for (int64_t i = 0; i < run; ++i) dst_offsets[i] = dst + i * inner.dst;
     for (int64_t i = 0; i < run; ++i) src_offsets[i] = src + i * inner.src;
     size_t k = 0;
     for (const IndexOperand& op : t.dst_index) {

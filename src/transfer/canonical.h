@@ -37,6 +37,10 @@ struct Canonical {
 
 Canonical canonicalize(const Transfer& transfer);
 
+// The same positions without outer dimensions and rows: all of them are items, in row-major order,
+// and their dst strides count.
+Canonical flatten(const Transfer& transfer);
+
 // Element offsets of one outer position: where dst, src and each index begin there.
 struct OuterBase {
   int64_t dst = 0;
