@@ -2,6 +2,7 @@
 #include "core/device_table.h"
 #include "core/parallel.h"
 #include "core/tensor_impl.h"
+#include "cpu/mask_scan.h"
 #include "ops/defs.h"
 #include "ops/masked.h"
 #include "ops/shapes.h"
@@ -85,9 +86,39 @@ Tensor nonzero_mask(const Tensor& x, const char* op) {
   return out;
 }
 
+namespace {
+
+// Flat positions, taken apart: memory for what is found, not for the extents.
+void host_coordinates(const Tensor& mask, const Tensor& out) {
+  constexpr int64_t kGrain = 1 << 14;
+  const Tensor dense = mask.contiguous();
+  const int64_t count = out.shape()[0];
+  const int rank = mask.dim();
+  const Tensor flat = rank == 1 ? out : Tensor::empty({count}, DType::int64);
+  nonzero_positions(static_cast<const uint8_t*>(dense.data()), dense.numel(), flat.data<int64_t>());
+  if (rank == 1) return;
+  const int64_t* positions = flat.data<int64_t>();
+  parallel_for(0, count, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      int64_t rest = positions[i];
+      int64_t* row = out.data<int64_t>() + i * rank;
+      for (int d = rank - 1; d >= 0; --d) {
+        row[d] = rest % mask.shape()[d];
+        rest /= mask.shape()[d];
+      }
+    }
+  });
+}
+
+}  // namespace
+
 Tensor coordinates_of(const Tensor& mask, int64_t count, const char* op) {
   const int rank = mask.dim();
   const Tensor out = Tensor::empty({count, rank}, DType::int64, mask.device());
+  if (count != 0 && rank != 0 && mask.device().type == DeviceType::cpu) {
+    host_coordinates(mask, out);
+    return out;
+  }
   for (int d = 0; d < rank && count != 0; ++d) {
     // One column: the position in dimension d, compressed by the mask.
     const Tensor positions = Tensor::arange(mask.shape()[d], DType::int64, mask.device());
