@@ -8,6 +8,7 @@
 #include "sow/index.h"
 #include "sow/math.h"
 #include "sow/ops.h"
+#include "sow/program.h"
 #include "sow/reduce.h"
 #include "sow/runtime.h"
 #include "sow/tensor.h"

@@ -6,6 +6,7 @@
 
 #include "core/dtype_switch.h"
 #include "core/fail.h"
+#include "core/tensor_impl.h"
 #include "sow/ops.h"
 
 namespace sow {
@@ -256,6 +257,9 @@ struct Printer {
 
 std::string Tensor::to_string() const {
   if (!defined()) return "undefined";
+  if (impl()->symbolic != nullptr) {
+    return std::string("symbolic ") + name_of(dtype()) + " " + sow::to_string(shape());
+  }
   if (numel() == 0) return "[]";
   Printer printer{*this, numel() > kSummarize};
   printer.collect(*this);

@@ -10,6 +10,7 @@
 #include "core/layout.h"
 #include "core/tensor_impl.h"
 #include "ops/op.h"
+#include "transfer/recorder.h"
 
 namespace sow {
 
@@ -35,7 +36,12 @@ Tensor make_tensor(const Dims& shape, Dims strides, DType dtype, Device device) 
   auto storage = std::make_shared<Storage>();
   storage->bytes = static_cast<size_t>(impl->numel) * size_of(dtype);
   storage->device = device;
-  storage->base = device_table(device.type).allocate(storage->bytes, device.index);
+  if (Recorder* recorder = current_recorder()) {  // planning: an address will do
+    storage->deleter = [] {};
+    storage->base = recorder->reserve(storage->bytes);
+  } else {
+    storage->base = device_table(device.type).allocate(storage->bytes, device.index);
+  }
   impl->data = static_cast<char*>(storage->base);
   impl->storage = std::move(storage);
   impl->dtype = dtype;
@@ -165,7 +171,16 @@ const Dims& Tensor::strides() const { return state(impl_).strides; }
 int Tensor::dim() const { return state(impl_).shape.rank(); }
 int64_t Tensor::numel() const { return state(impl_).numel; }
 size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype()); }
-void* Tensor::data() const { return state(impl_).data; }
+
+void* Tensor::data() const {
+  const TensorImpl& impl = state(impl_);
+  if (impl.symbolic != nullptr) {
+    fail(ErrorKind::argument,
+         "data: the tensor is symbolic: it has a type and a shape, and data only where its program "
+         "runs");
+  }
+  return impl.data;
+}
 
 int64_t Tensor::size(int64_t axis) const {
   const int64_t d = detail::wrap_axis("size", axis, dim());

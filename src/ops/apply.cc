@@ -4,6 +4,7 @@
 #include "core/layout.h"
 #include "core/tensor_impl.h"
 #include "ops/op.h"
+#include "program/record.h"
 
 namespace sow::detail {
 
@@ -95,6 +96,7 @@ Tensor apply(Call call) {
 }
 
 Tensor run_call(Call& call, const Meta& meta) {
+  if (is_symbolic_call(call)) return record_in_program(call, meta);
   if (call.op->view != nullptr) return call.op->view(call);
   if (call.in_place) return run_in_place(call);
   if (call.op->dynamic != nullptr) return call.op->dynamic(call);

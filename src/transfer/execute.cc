@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "transfer/map.h"
 #include "transfer/plan.h"
+#include "transfer/recorder.h"
 
 namespace sow {
 
@@ -104,6 +105,7 @@ const DeviceTable& device_table(DeviceType type) {
 }
 
 void execute(const Transfer& transfer, Device device) {
+  if (Recorder* recorder = current_recorder()) return recorder->record(transfer, device);
   device_table(device.type).run(transfer, device.index);
 }
 

@@ -4,6 +4,7 @@
 #include "core/device_table.h"
 #include "core/fail.h"
 #include "transfer/plan.h"
+#include "transfer/recorder.h"
 
 namespace sow::detail {
 
@@ -15,6 +16,7 @@ const char* name_of(MapOp op) {
 }
 
 void execute(const Map& map, Device device) {
+  if (Recorder* recorder = current_recorder()) return recorder->record(map, device);
   if (std::string* text = current_explanation()) {
     *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op), map.out_dtype,
                          map.shape);

@@ -1,0 +1,421 @@
+// Finds or makes the plan for what a caller brings, and lends a context to each run.
+#include "program/executable.h"
+
+#include "core/layout.h"
+#include "core/parallel.h"
+#include "program/text.h"
+
+namespace sow::detail {
+
+namespace {
+
+constexpr size_t kMaxPlans = 64;  // of one program; the one unused for longest goes first
+
+int threads_now() { return can_run_parallel() ? get_num_threads() : 1; }
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  return a.data() == b.data() && a.shape() == b.shape() && a.strides() == b.strides() &&
+         a.dtype() == b.dtype();
+}
+
+bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1 && a[d] != b[d]) return false;
+  }
+  return true;
+}
+
+void count_write(const Tensor& tensor) {
+  tensor.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+struct Executable::Request {
+  const Tensor* feeds;
+  size_t feed_count;
+  Tensor* results;
+  // Reused by the thread's next run, so that a run allocates nothing.
+  std::vector<Delivery>& deliveries;
+  std::vector<bool>& donated;
+  int threads;
+};
+
+Executable::Executable(const Graph& graph, const CompileOptions& options)
+    : graph_(std::make_shared<Graph>(graph)), options_(options) {
+  if (graph_->outputs.empty()) fail(ErrorKind::argument, "compile: the program has no output");
+  donated_.assign(graph_->inputs.size(), false);
+  for (const std::string& name : options.donate) {
+    bool found = false;
+    for (size_t i = 0; i < graph_->inputs.size(); ++i) {
+      if (graph_->inputs[i].name != name) continue;
+      donated_[i] = found = any_donated_ = true;
+    }
+    if (!found) fail(ErrorKind::argument, "compile: there is no input \"{}\" to donate", name);
+  }
+}
+
+void Executable::expect_feeds(const Tensor* feeds, size_t count) const {
+  if (count != graph_->inputs.size()) {
+    fail(ErrorKind::argument, "run: {} feeds for {} inputs; there must be one for each", count,
+         graph_->inputs.size());
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const GraphInput& input = graph_->inputs[i];
+    if (!feeds[i].defined()) fail(ErrorKind::argument, "run: input \"{}\" is missing", input.name);
+    if (feeds[i].impl()->symbolic != nullptr) {
+      fail(ErrorKind::argument, "run: input \"{}\" is symbolic; a run needs data", input.name);
+    }
+    const Meta& meta = graph_->values[input.value].meta;
+    if (feeds[i].dtype() != meta.dtype) {
+      fail(ErrorKind::type, "run: input \"{}\" is {}, but was declared {}", input.name,
+           feeds[i].dtype(), meta.dtype);
+    }
+    if (!(feeds[i].device() == meta.device)) {
+      fail(ErrorKind::device, "run: input \"{}\" is on {}, but was declared on {}", input.name,
+           to_string(feeds[i].device()), to_string(meta.device));
+    }
+  }
+}
+
+void Executable::bind_extents(const std::vector<Dims>& shapes) const {
+  if (shapes.size() != graph_->inputs.size()) {
+    fail(ErrorKind::argument, "run: {} shapes for {} inputs; there must be one for each",
+         shapes.size(), graph_->inputs.size());
+  }
+  std::map<std::string, std::pair<int64_t, const char*>> bound;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const GraphInput& input = graph_->inputs[i];
+    const Dims& declared = graph_->values[input.value].meta.shape;
+    bool fits = shapes[i].size() == declared.size();
+    for (size_t d = 0; fits && d < declared.size(); ++d) {
+      fits = shapes[i][d] >= 0 && (declared[d] < 0 || declared[d] == shapes[i][d]);
+    }
+    if (!fits) {
+      fail(ErrorKind::shape, "run: input \"{}\" has shape {}, but was declared {}", input.name,
+           shapes[i], declared_shape(declared, input.extents));
+    }
+    for (size_t d = 0; d < declared.size(); ++d) {
+      const std::string& name = input.extents[d];
+      if (name.empty()) continue;
+      const auto [known, fresh] = bound.try_emplace(name, shapes[i][d], input.name.c_str());
+      if (fresh || known->second.first == shapes[i][d]) continue;
+      fail(ErrorKind::shape, "run: extent \"{}\" is {} in input \"{}\" but {} in input \"{}\"", name,
+           known->second.first, known->second.second, shapes[i][d], input.name);
+    }
+  }
+}
+
+bool Executable::matches(const PlannedProgram& program, const Request& request) {
+  const Signature& signature = program.signature;
+  if (signature.threads != request.threads) return false;
+  for (size_t i = 0; i < request.feed_count; ++i) {
+    const TensorImpl& feed = *request.feeds[i].impl();
+    if (!(signature.inputs[i].shape == feed.shape)) return false;
+    if (!(signature.inputs[i].strides == feed.strides)) return false;
+  }
+  return signature.outputs == request.deliveries && signature.donated == request.donated;
+}
+
+std::shared_ptr<PlanEntry> Executable::make(const Request& request) {
+  Signature signature;
+  std::vector<Dims> shapes;
+  for (size_t i = 0; i < request.feed_count; ++i) {
+    shapes.push_back(request.feeds[i].shape());
+    signature.inputs.push_back({request.feeds[i].shape(), request.feeds[i].strides()});
+  }
+  bind_extents(shapes);
+  signature.outputs = request.deliveries;
+  signature.donated = request.donated;
+  signature.threads = request.threads;
+  signature.optimize = options_.optimize;
+  auto entry = std::make_shared<PlanEntry>();
+  entry->program = plan_program(*with_shapes(*graph_, shapes), signature);
+  return entry;
+}
+
+std::shared_ptr<PlanEntry> Executable::find(Request& request) {
+  const std::lock_guard lock(mutex_);
+  for (std::shared_ptr<PlanEntry>& entry : entries_) {
+    if (!matches(*entry->program, request)) continue;
+    entry->last_used = ++clock_;
+    if (entry != entries_.front()) std::swap(entry, entries_.front());
+    return entries_.front();
+  }
+  std::shared_ptr<PlanEntry> entry = make(request);
+  entry->last_used = ++clock_;
+  if (entries_.size() >= kMaxPlans) {
+    const auto oldest = std::min_element(
+        entries_.begin(), entries_.end(),
+        [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    entries_.erase(oldest);
+  }
+  entries_.insert(entries_.begin(), entry);
+  return entry;
+}
+
+namespace {
+
+// Lends a context of the entry, and takes it back whatever happens.
+class Lent {
+ public:
+  explicit Lent(PlanEntry& entry) : entry_(entry) {
+    {
+      const std::lock_guard lock(entry.mutex);
+      if (!entry.idle.empty()) {
+        context_ = std::move(entry.idle.back());
+        entry.idle.pop_back();
+        return;
+      }
+      entry.idle.reserve(++entry.contexts);  // so that giving back never allocates
+    }
+    context_ = std::make_unique<RunContext>(entry.program);
+  }
+  ~Lent() {
+    for (Tensor& slot : context_->slots) slot = Tensor();
+    const std::lock_guard lock(entry_.mutex);
+    entry_.idle.push_back(std::move(context_));
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  RunContext& operator*() { return *context_; }
+  RunContext* operator->() { return context_.get(); }
+
+ private:
+  PlanEntry& entry_;
+  std::unique_ptr<RunContext> context_;
+};
+
+void expect_result(const std::string& name, const Tensor& given, const Result& result,
+                   const Dims& shape) {
+  if (given.dtype() != result.dtype) {
+    fail(ErrorKind::type, "run: output \"{}\" is {}, but the tensor for it is {}", name, result.dtype,
+         given.dtype());
+  }
+  if (!(given.device() == result.device)) {
+    fail(ErrorKind::device, "run: output \"{}\" is on {}, but the tensor for it is on {}", name,
+         to_string(result.device), to_string(given.device()));
+  }
+  if (!(given.shape() == shape)) {
+    fail(ErrorKind::shape, "run: output \"{}\" has shape {}, but the tensor for it has shape {}",
+         name, shape, given.shape());
+  }
+}
+
+void expect_writable(const std::string& name, const Tensor& given) {
+  if (given.impl()->symbolic != nullptr) {
+    fail(ErrorKind::argument, "run: the tensor for output \"{}\" is symbolic", name);
+  }
+  if (given.read_only()) {
+    fail(ErrorKind::overlap, "run: the tensor for output \"{}\" is read-only", name);
+  }
+  if (self_overlap(given.shape(), given.strides()) != SelfOverlap::no) {
+    fail(ErrorKind::overlap, "run: the tensor for output \"{}\", of shape {} and strides {}, "
+         "overlaps itself", name, given.shape(), given.strides());
+  }
+}
+
+Tensor fresh(const Result& result) {
+  return empty_strided_like(result.layout.shape, result.layout.strides, result.dtype, result.device);
+}
+
+// Inputs whose memory may be written: nobody else's lies there.
+void find_donated(const Tensor* feeds, const std::vector<bool>& wanted, std::vector<bool>& donated) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    bool may = wanted[i] && !feeds[i].read_only() &&
+               self_overlap(feeds[i].shape(), feeds[i].strides()) == SelfOverlap::no;
+    for (size_t k = 0; may && k < wanted.size(); ++k) {
+      may = k == i || !may_share_bytes(feeds[i], feeds[k]);
+    }
+    donated[i] = may;
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// How the tensor that is given for a result can be reached.
+Delivery delivery_for(const Tensor& given, const Tensor* feeds, std::vector<bool>& donated) {
+  Delivery delivery;
+  if (!given.is_contiguous()) delivery.kind = Delivery::Kind::copied;
+  for (size_t i = 0; i < donated.size(); ++i) {
+    if (!may_share_bytes(given, feeds[i])) continue;
+    if (donated[i] && same_memory(given, feeds[i])) {
+      delivery.kind = Delivery::Kind::donated;
+      delivery.input = static_cast<int>(i);
+      break;
+    }
+    donated[i] = false;
+    delivery.kind = Delivery::Kind::copied;
+  }
+  if (delivery.kind == Delivery::Kind::copied) delivery.strides = given.strides();
+  return delivery;
+}
+
+}  // namespace
+
+void Executable::run(const Tensor* feeds, size_t feed_count, Tensor* results, size_t result_count) {
+  thread_local std::vector<Delivery> deliveries;
+  thread_local std::vector<bool> donated;
+  expect_feeds(feeds, feed_count);
+  const std::vector<GraphOutput>& outputs = graph_->outputs;
+  if (result_count != outputs.size()) {
+    fail(ErrorKind::argument, "run: {} tensors for {} outputs; there must be one for each",
+         result_count, outputs.size());
+  }
+  donated.assign(feed_count, false);
+  if (any_donated_) find_donated(feeds, donated_, donated);
+  deliveries.assign(result_count, Delivery());
+  for (size_t i = 0; i < result_count; ++i) {
+    if (!results[i].defined()) continue;
+    expect_writable(outputs[i].name, results[i]);
+    for (size_t k = 0; k < i; ++k) {
+      if (results[k].defined() && may_share_bytes(results[i], results[k])) {
+        fail(ErrorKind::overlap, "run: the tensors for outputs \"{}\" and \"{}\" share memory",
+             outputs[k].name, outputs[i].name);
+      }
+    }
+    deliveries[i] = delivery_for(results[i], feeds, donated);
+  }
+  Request request{feeds, feed_count, results, deliveries, donated, threads_now()};
+  std::shared_ptr<PlanEntry> entry = find(request);
+  bool again = false;
+  for (size_t i = 0; i < result_count; ++i) {
+    const Result& result = entry->program->results[i];
+    if (!results[i].defined() || result.slot >= 0) continue;
+    expect_result(outputs[i].name, results[i], result, result.layout.shape);
+    const bool lies_so = same_strides(result.layout.shape, result.layout.strides, results[i].strides());
+    // Where the result lies in a donated input, or in another order, the tensor gets a copy.
+    if (deliveries[i].kind != Delivery::Kind::direct || (lies_so && result.input < 0)) continue;
+    deliveries[i].kind = Delivery::Kind::copied;
+    deliveries[i].strides = results[i].strides();
+    again = true;
+  }
+  if (again) entry = find(request);
+  const PlannedProgram& program = *entry->program;
+
+  Lent context(*entry);
+  for (size_t i = 0; i < program.blocks.size(); ++i) {
+    const Block& block = program.blocks[i];
+    if (block.kind == Block::Kind::input) {
+      context->inputs[block.number] =
+          static_cast<char*>(feeds[block.number].data()) + block.lead;
+    } else if (block.kind == Block::Kind::output) {
+      Tensor& result = results[block.number];
+      if (!result.defined()) result = fresh(program.results[block.number]);
+      context->outputs[block.number] = static_cast<char*>(result.data()) + block.lead;
+    }
+  }
+  context->run();
+  for (size_t i = 0; i < result_count; ++i) {
+    const Result& result = program.results[i];
+    if (result.slot >= 0) {
+      const Tensor& value = context->slots[result.slot];
+      if (results[i].defined()) {
+        expect_result(outputs[i].name, results[i], result, value.shape());
+        results[i].copy_(value);
+      } else {
+        results[i] = value;
+      }
+    } else if (result.input >= 0 && !results[i].defined()) {
+      results[i] = feeds[result.input];
+    }
+    if (deliveries[i].kind != Delivery::Kind::direct) count_write(results[i]);
+  }
+  for (size_t i = 0; i < feed_count; ++i) {
+    if (donated[i]) count_write(feeds[i]);
+  }
+}
+
+std::shared_ptr<const PlannedProgram> Executable::plan_for(const std::vector<Dims>& given) {
+  std::vector<Dims> shapes = given;
+  if (shapes.empty()) {
+    for (const GraphInput& input : graph_->inputs) {
+      const Dims& declared = graph_->values[input.value].meta.shape;
+      if (!all_known(declared)) {
+        fail(ErrorKind::argument, "explain: input \"{}\" was declared {}; say its shape", input.name,
+             declared_shape(declared, input.extents));
+      }
+      shapes.push_back(declared);
+    }
+  }
+  bind_extents(shapes);
+  Signature signature;
+  for (const Dims& shape : shapes) signature.inputs.push_back({shape, row_major_strides(shape)});
+  signature.outputs.resize(graph_->outputs.size());
+  signature.donated = donated_;
+  signature.threads = threads_now();
+  signature.optimize = options_.optimize;
+  return plan_program(*with_shapes(*graph_, shapes), signature);
+}
+
+}  // namespace sow::detail
+
+namespace sow {
+
+using detail::fail;
+
+CompiledProgram::CompiledProgram(const Program& program, const CompileOptions& options)
+    : executable_(std::make_shared<detail::Executable>(*program.graph(), options)) {}
+
+void CompiledProgram::run(const Tensor* feeds, size_t feed_count, Tensor* results,
+                          size_t result_count) const {
+  executable_->run(feeds, feed_count, results, result_count);
+}
+
+TensorList CompiledProgram::operator()(const TensorList& feeds) const {
+  TensorList results(executable_->graph().outputs.size());
+  run(feeds.data(), feeds.size(), results.data(), results.size());
+  return results;
+}
+
+void CompiledProgram::run_into(const TensorList& feeds, const TensorList& outputs) const {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) {
+      fail(ErrorKind::argument, "run: the tensor for output {} is undefined", i);
+    }
+  }
+  // Tensors that are given are written into, never replaced.
+  run(feeds.data(), feeds.size(), const_cast<Tensor*>(outputs.data()), outputs.size());
+}
+
+CompiledProgram::Named CompiledProgram::run(const Named& feeds, const Named& outputs) const {
+  const detail::Graph& graph = executable_->graph();
+  TensorList inputs(graph.inputs.size()), results(graph.outputs.size());
+  size_t used = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto found = feeds.find(graph.inputs[i].name);
+    if (found == feeds.end()) continue;
+    inputs[i] = found->second;
+    ++used;
+  }
+  for (const auto& feed : feeds) {
+    if (used == feeds.size()) break;
+    const bool known = std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                                   [&](const auto& input) { return input.name == feed.first; });
+    if (!known) fail(ErrorKind::argument, "run: there is no input \"{}\"", feed.first);
+  }
+  for (const auto& output : outputs) {
+    const auto found = std::find_if(graph.outputs.begin(), graph.outputs.end(),
+                                    [&](const auto& o) { return o.name == output.first; });
+    if (found == graph.outputs.end()) {
+      fail(ErrorKind::argument, "run: there is no output \"{}\"", output.first);
+    }
+    results[found - graph.outputs.begin()] = output.second;
+  }
+  run(inputs.data(), inputs.size(), results.data(), results.size());
+  Named named;
+  for (size_t i = 0; i < results.size(); ++i) named.emplace(graph.outputs[i].name, results[i]);
+  return named;
+}
+
+std::string CompiledProgram::explain(const std::vector<Dims>& shapes) const {
+  return detail::explain(*executable_->plan_for(shapes));
+}
+
+ProgramStats CompiledProgram::stats(const std::vector<Dims>& shapes) const {
+  return detail::stats_of(*executable_->plan_for(shapes));
+}
+
+}  // namespace sow

@@ -1,0 +1,156 @@
+// A program planned for one set of shapes: steps whose addresses are places in a few blocks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "program/graph.h"
+#include "transfer/map.h"
+#include "transfer/plan.h"
+
+namespace sow::detail {
+
+// How the caller's tensors lie; plans are kept by it.
+struct Layout {
+  Dims shape;
+  Dims strides;
+  friend bool operator==(const Layout& a, const Layout& b) {
+    return a.shape == b.shape && a.strides == b.strides;
+  }
+};
+
+// Where a result goes.
+struct Delivery {
+  enum class Kind : uint8_t {
+    direct,   // computed where the caller wants it: fresh memory, or a dense tensor of the caller's
+    copied,   // into a tensor that is not dense or shares memory with an input: at the end
+    donated,  // into the memory of a donated input
+  };
+  Kind kind = Kind::direct;
+  int input = -1;  // donated
+  Dims strides;    // copied
+  friend bool operator==(const Delivery& a, const Delivery& b) {
+    return a.kind == b.kind && a.input == b.input && a.strides == b.strides;
+  }
+};
+
+struct Signature {
+  std::vector<Layout> inputs;
+  std::vector<Delivery> outputs;
+  std::vector<bool> donated;  // inputs that may be written
+  int threads = 1;
+  bool optimize = true;
+};
+
+// Blocks that addresses point into: one for each input, each output and each piece of the arena.
+struct Block {
+  enum class Kind : uint8_t { arena, input, output };
+  Kind kind = Kind::arena;
+  int number = -1;  // of the input or output
+  size_t bytes = 0;
+  int64_t lead = 0;      // from the first element to the block's begin, in bytes: 0 or less
+  uint64_t address = 0;  // while planning: nothing lies there
+  size_t offset = 0;     // in the arena
+  int first = -1, last = -1;  // the steps that touch it
+};
+
+struct Step {
+  enum class Kind : uint8_t {
+    check,     // the indices of `transfer`
+    transfer,  // on the CPU, with its plan
+    map,
+    eager,  // a call whose shapes nobody knew: made when its turn comes
+  };
+  Kind kind = Kind::transfer;
+  Device device;
+  Transfer transfer;
+  Canonical canonical;
+  Plan plan;
+  char* workspace = nullptr;
+  Map map;
+  int eager = -1;
+};
+
+// An operand of an eager call: an earlier eager result, or a tensor.
+struct EagerOperand {
+  int slot = -1;
+  Tensor tensor;
+};
+struct EagerCall {
+  const OpDef* op = nullptr;
+  Attrs attrs;
+  bool in_place = false;
+  std::vector<EagerOperand> operands;
+  int slot = -1;  // of the result
+};
+
+struct Result {
+  DType dtype = DType::float32;
+  Device device;
+  Layout layout;
+  int input = -1;  // it lies in this donated input's memory
+  int slot = -1;   // it is this eager result
+};
+
+struct PlannedProgram {
+  Signature signature;
+  std::vector<Block> blocks;  // by address
+  std::vector<Step> steps;
+  std::vector<EagerCall> eager;
+  int slots = 0;
+  std::vector<Result> results;
+  size_t arena_bytes = 0;
+  Device device;
+  int64_t fused = 0;
+  TensorList constants;  // kept alive
+  std::vector<std::shared_ptr<const IndexOrder>> orders;
+
+  // The block an address lies in; -1 for an address of real memory.
+  int block_of(const void* address) const;
+};
+
+// Calls f(const char*&) for every address of a step; null ones are left out.
+template <class F>
+void for_each_address(Step& step, F&& f) {
+  const auto visit = [&f](auto& pointer) {
+    if (pointer == nullptr) return;
+    const char* address = pointer;
+    f(address);
+    pointer = const_cast<char*>(address);
+  };
+  const auto visit_keys = [&visit](std::vector<IndexOperand>& side) {
+    for (IndexOperand& index : side) visit(index.data);
+  };
+  if (step.kind == Step::Kind::map) {
+    visit(step.map.out);
+    for (int i = 0; i < step.map.arity; ++i) visit(step.map.in[i].data);
+    return;
+  }
+  if (step.kind == Step::Kind::eager) return;
+  visit_keys(step.transfer.dst_index);
+  visit_keys(step.transfer.src_index);
+  if (step.kind == Step::Kind::check) return;
+  visit(step.transfer.dst.data);
+  visit(step.transfer.src.data);
+  visit(step.transfer.mask.data);
+  visit(step.transfer.base.data);
+  visit(step.workspace);
+}
+
+// A tensor at an address that belongs to somebody else, or to nobody.
+Tensor tensor_at(char* address, const Meta& meta, const Dims& strides);
+
+std::shared_ptr<PlannedProgram> plan_program(const Graph& graph, const Signature& signature);
+
+// Passes over the recorded steps (passes.cc).
+void fuse_gathers(PlannedProgram& program);
+void hoist_checks(PlannedProgram& program);
+void choose_plans(PlannedProgram& program);
+void place_blocks(PlannedProgram& program);
+
+int64_t bytes_moved(const Step& step);
+bool is_copy(const Step& step);
+ProgramStats stats_of(const PlannedProgram& program);
+std::string explain(const PlannedProgram& program);
+
+}  // namespace sow::detail

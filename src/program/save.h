@@ -1,0 +1,15 @@
+// A program as bytes, without the frame (magic, version, checksum) that files have around them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "program/graph.h"
+
+namespace sow::detail {
+
+std::string write_graph(const Graph& graph);
+// Trusts nothing: every size is checked against what is left, every call against its operation.
+std::shared_ptr<Graph> read_graph(std::string_view bytes);
+
+}  // namespace sow::detail

@@ -1,0 +1,36 @@
+// A Recorder takes note of Transfers and Maps instead of letting them run: how a program is planned.
+#pragma once
+
+#include "sow/tensor.h"
+
+namespace sow::detail {
+
+struct Transfer;
+struct Map;
+
+// While one is set on a thread, execute() hands it everything, and new tensors get an address that
+// no memory lies behind.
+class Recorder {
+ public:
+  virtual void record(const Transfer& transfer, Device device) = 0;
+  virtual void record(const Map& map, Device device) = 0;
+  virtual char* reserve(size_t bytes) = 0;
+
+ protected:
+  ~Recorder() = default;
+};
+
+Recorder* current_recorder();
+
+class RecordWith {
+ public:
+  explicit RecordWith(Recorder* recorder);
+  ~RecordWith();
+  RecordWith(const RecordWith&) = delete;
+  RecordWith& operator=(const RecordWith&) = delete;
+
+ private:
+  Recorder* previous_;
+};
+
+}  // namespace sow::detail
