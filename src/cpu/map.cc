@@ -132,7 +132,7 @@ void run_share(const Map& map, const Walk& walk) {
     const int64_t* b = load_block(map, walk, 1, at, count, right);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t parts = std::max<int64_t>(b[i], 1);
-      result[i] = canonical_nan<R>(a[i] / static_cast<double>(parts));
+      result[i] = plain_nan<R>(a[i] / static_cast<double>(parts));
     }
     narrow(result, count, map.out_dtype, map.out + at * size);
   });
@@ -147,42 +147,44 @@ void run_cast(const Map& map, const Walk& walk) {
   });
 }
 
-template <int Size>
-struct Bytes {
-  char bytes[Size];
-};
+// Copies a block of an operand as words, whatever they mean; where it lies already if it can.
+template <class Word>
+const Word* fetch_words(const Map& map, const Walk& walk, int operand, int64_t at, int64_t count,
+                        Word* buffer) {
+  const char* data = map.in[operand].data;
+  const Word* base = reinterpret_cast<const Word*>(data ? data : reinterpret_cast<const char*>(map.scalar));
+  if (walk.shape.size() == 1 && walk.strides[operand][0] == 1) return base + at;
+  for_each_run(walk, operand, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) buffer[first + i] = base[offset + i * stride];
+  });
+  return buffer;
+}
 
 // Moves bytes: NaN payloads stay.
-template <int Size>
+template <class Word>
 void run_where(const Map& map, const Walk& walk) {
-  using Unit = Bytes<Size>;
   for_each_block(walk, [&](int64_t at, int64_t count) {
-    bool chosen[kBlock];
-    for_each_run(walk, 0, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
-      const char* from = map.in[0].data + offset;
-      for (int64_t i = 0; i < n; ++i) chosen[first + i] = from[i * stride] != 0;
-    });
-    Unit* out = reinterpret_cast<Unit*>(map.out) + at;
-    for (int k = 1; k <= 2; ++k) {
-      const char* data = map.in[k].data;
-      const Unit* base = reinterpret_cast<const Unit*>(
-          data ? data : reinterpret_cast<const char*>(map.scalar));
-      for_each_run(walk, k, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          if (chosen[first + i] == (k == 1)) out[first + i] = base[offset + i * stride];
-        }
-      });
-    }
+    alignas(64) uint8_t flags[kBlock];
+    alignas(64) Word left[kBlock], right[kBlock];
+    const uint8_t* chosen = fetch_words(map, walk, 0, at, count, flags);
+    const Word* a = fetch_words(map, walk, 1, at, count, left);
+    const Word* b = fetch_words(map, walk, 2, at, count, right);
+    Word* out = reinterpret_cast<Word*>(map.out) + at;
+    for (int64_t i = 0; i < count; ++i) out[i] = chosen[i] != 0 ? a[i] : b[i];
   });
 }
 
+struct TwoWords {
+  uint64_t words[2];
+};
+
 void run_moves(const Map& map, const Walk& walk) {
   switch (size_of(map.out_dtype)) {
-    case 1: return run_where<1>(map, walk);
-    case 2: return run_where<2>(map, walk);
-    case 4: return run_where<4>(map, walk);
-    case 8: return run_where<8>(map, walk);
-    default: return run_where<16>(map, walk);
+    case 1: return run_where<uint8_t>(map, walk);
+    case 2: return run_where<uint16_t>(map, walk);
+    case 4: return run_where<uint32_t>(map, walk);
+    case 8: return run_where<uint64_t>(map, walk);
+    default: return run_where<TwoWords>(map, walk);
   }
 }
 

@@ -140,11 +140,11 @@ bool same_value(C x, C y) {
 
 // Every NaN that is computed is the positive quiet one: processors differ in which they return.
 template <class C>
-C canonical_nan(C value) {
+C plain_nan(C value) {
   if constexpr (std::is_integral_v<C>) {
     return value;
   } else if constexpr (is_complex_number<C>) {
-    return {canonical_nan(value.real()), canonical_nan(value.imag())};
+    return {plain_nan(value.real()), plain_nan(value.imag())};
   } else {
     return value == value ? value : std::numeric_limits<C>::quiet_NaN();
   }
@@ -155,7 +155,7 @@ C canonical_nan(C value) {
 template <class C>
 void compute_block(const Map& map, const C* a, const C* b, int64_t count, C* out) {
   const auto each = [&](auto f) {
-    for (int64_t i = 0; i < count; ++i) out[i] = canonical_nan<C>(f(a[i], b[i]));
+    for (int64_t i = 0; i < count; ++i) out[i] = plain_nan<C>(f(a[i], b[i]));
   };
   constexpr bool whole = std::is_integral_v<C>;
   switch (map.op) {

@@ -2,10 +2,15 @@
 #include "ops/indexed_grad.h"
 
 #include "core/layout.h"
+#include "core/tensor_impl.h"
+#include "core/text.h"
+#include "cpu/indexed_backward.h"
 #include "ops/like.h"
 #include "ops/rule_ops.h"
 #include "sow/autograd.h"
 #include "sow/math.h"
+#include "transfer/plan.h"
+#include "transfer/recorder.h"
 
 namespace sow::detail {
 
@@ -15,6 +20,15 @@ size_t source_at(const Call& call) { return call.attrs.scalar ? call.inputs.size
 
 // The accumulation type of products.
 DType wide_dtype(DType dtype) { return is_complex(dtype) ? DType::complex128 : DType::float64; }
+
+// Keeps what would have run.
+class LastTransfer final : public Recorder {
+ public:
+  void record(const Transfer& one, Device) override { transfer = one; }
+  void record(const Map&, Device) override {}
+  char* reserve(size_t) override { return nullptr; }
+  Transfer transfer;
+};
 
 // One call seen through its family: the same index, other tensors.
 class Indexed {
@@ -56,6 +70,26 @@ class Indexed {
     if (is_corner()) return pad_like(grad, source());
     if (source().dim() > grad.dim()) return reshape_like(grad, source());
     return sum_to(grad, source());
+  }
+
+  // The Transfer of the scatter `onto` a tensor from another, without running it.
+  Transfer places(const Tensor& onto, const Tensor& from) const {
+    Call call = with_index(*family_.scatter, onto);
+    call.inputs.push_back(from);
+    call.attrs.reduce = Reduce::add;
+    call.attrs.accumulate = true;
+    call.in_place = true;
+    LastTransfer recorder;
+    const RecordWith guard(&recorder);
+    call.op->lower(call, onto);
+    return recorder.transfer;
+  }
+  // The shape of the index's positions; an extent of -1 depends on data.
+  Dims space() const {
+    const Call call = with_index(*family_.gather, x());
+    std::vector<Meta> metas;
+    for (const Tensor& input : call.inputs) metas.push_back(meta_of(input));
+    return call.op->infer(call, metas).shape;
   }
 
   // g with zeros wherever the index points.
@@ -193,7 +227,10 @@ Pair product_rule(const Backward& b, const Indexed& call, bool wants_source) {
   Pair out;
   if (wants_source) {
     const Tensor vanishing = grad_enabled() ? call.gather(factors.vanishing) : Tensor();
-    const Tensor part = others(f, call.gather(factors.zeros), call.gather(weighted), vanishing);
+    Tensor part = others(f, call.gather(factors.zeros), call.gather(weighted), vanishing);
+    if (b.call.attrs.bounds == Bounds::drop) {
+      part = where(call.gather(full_like(call.x(), true, DType::bool_)), part, 0);
+    }
     out.source = call.to_source(to(part, dtype));
   }
   if (b.needs(0) && !self) out.x = call.cleared();
@@ -206,6 +243,74 @@ Pair product_rule(const Backward& b, const Indexed& call, bool wants_source) {
   return out;
 }
 
+Pair composed_rule(const Backward& b, const Indexed& call, bool wants_source) {
+  switch (call.reduce()) {
+    case Reduce::assign: return assign_rule(b, call, wants_source);
+    case Reduce::add: return add_rule(b, call, wants_source);
+    case Reduce::mean: return mean_rule(b, call, wants_source);
+    case Reduce::mul: return product_rule(b, call, wants_source);
+    default: return extreme_rule(b, call, wants_source);
+  }
+}
+
+// -- all in one walk -----------------------------------------------------------------------------------
+
+bool may_fuse(const Backward& b, const Indexed& call) {
+  if (grad_enabled() || call.reduce() == Reduce::add) return false;  // a gather is all there is
+  for (const Tensor& input : b.call.inputs) {
+    if (input.impl()->symbolic != nullptr) return false;
+  }
+  return b.grad.impl()->symbolic == nullptr && b.grad.device().type == DeviceType::cpu;
+}
+
+// What the destination's gradient is where no update came.
+Tensor untouched(const Backward& b, const Indexed& call) {
+  const bool shares = call.reduce() != Reduce::assign && call.reduce() != Reduce::mul;
+  if (call.include_self() && shares) return share(b.grad, full_like(call.x(), 1, DType::int64));
+  return b.grad.clone();
+}
+
+// The same bits as the rules above, without their intermediate tensors.
+bool fused_rule(const Backward& b, const Indexed& call, bool wants_source, Pair& out) {
+  if (!may_fuse(b, call) || (!wants_source && !call.include_self())) return false;
+  const Dims space = call.space();
+  for (const int64_t extent : space) {
+    if (extent <= 0) return false;
+  }
+  const DType dtype = call.x().dtype();
+  const Tensor grad = b.grad.contiguous();
+  const Tensor source_grad = Tensor::empty(space, dtype);
+  IndexedBackward work;
+  work.places = call.places(grad, source_grad);
+  if (work.places.dst.data == nullptr || !can_run_indexed_backward(work.places)) return false;
+  if (std::string* text = current_explanation()) {
+    *text += sow::detail::text("{}: gradient of {} over {}, each destination's updates in one walk\n",
+                               b.call.op->name, name_of(call.reduce()), space);
+    if (work.places.order != nullptr) *text += "  index        held: ordered once, used again\n";
+  }
+  const bool reads_values = call.reduce() != Reduce::assign && call.reduce() != Reduce::mean;
+  Tensor x, result, source;
+  if (reads_values && call.include_self()) x = call.x().contiguous();
+  if (reads_values && call.reduce() != Reduce::mul) result = b.result.contiguous();
+  if (reads_values) source = call.source_over(source_grad).contiguous();
+  if (b.needs(0)) out.x = untouched(b, call);
+  if (b.call.attrs.bounds == Bounds::drop) source_grad.fill_(0);
+
+  const auto data = [](const Tensor& t) { return t.defined() ? static_cast<char*>(t.data()) : nullptr; };
+  work.reduce = call.reduce();
+  work.include_self = call.include_self();
+  work.dtype = dtype;
+  work.grad = data(grad);
+  work.result = data(result);
+  work.x = data(x);
+  work.source = data(source);
+  work.x_grad = data(out.x);
+  work.source_grad = wants_source ? data(source_grad) : nullptr;
+  if (current_explanation() == nullptr) run_indexed_backward(work);
+  if (wants_source) out.source = call.to_source(source_grad);
+  return true;
+}
+
 }  // namespace
 
 TensorList indexed_gradient(const Backward& b, const IndexedFamily& family) {
@@ -213,19 +318,12 @@ TensorList indexed_gradient(const Backward& b, const IndexedFamily& family) {
   const size_t at = source_at(b.call);
   const bool wants_source = call.has_source() && b.needs(at);
   Pair pair;
-  switch (call.reduce()) {
-    case Reduce::assign: pair = assign_rule(b, call, wants_source); break;
-    case Reduce::add: pair = add_rule(b, call, wants_source); break;
-    case Reduce::mean: pair = mean_rule(b, call, wants_source); break;
-    case Reduce::mul: pair = product_rule(b, call, wants_source); break;
-    default: pair = extreme_rule(b, call, wants_source); break;
-  }
+  if (!fused_rule(b, call, wants_source, pair)) pair = composed_rule(b, call, wants_source);
   TensorList out(b.call.inputs.size());
   out[0] = pair.x;
   if (wants_source) out[at] = pair.source;
   return out;
 }
-
 uint64_t indexed_saves(const Call& call, uint64_t needs) {
   const Attrs& attrs = call.attrs;
   const size_t at = source_at(call);

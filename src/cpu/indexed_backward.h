@@ -1,0 +1,28 @@
+// The gradients of an indexed scatter in one walk: the updates of each destination are found once,
+// and while they are in the cache they get their shares.
+#pragma once
+
+#include "transfer/transfer.h"
+
+namespace sow::detail {
+
+struct IndexedBackward {
+  Reduce reduce = Reduce::assign;
+  bool include_self = true;
+  DType dtype = DType::float32;
+  // The scatter of source_grad's places into grad's. Everything of the destination's shape is
+  // row-major, and so is everything of the source's; a Transfer without source addresses.
+  Transfer places;
+  const char* grad = nullptr;  // of the result
+  const char* result = nullptr;
+  const char* x = nullptr;
+  const char* source = nullptr;
+  char* x_grad = nullptr;       // touched places are written, others left; null: not wanted
+  char* source_grad = nullptr;  // every place but dropped ones is written
+};
+
+// Whether run_indexed_backward can do this. The bits are those of the rules in src/ops.
+bool can_run_indexed_backward(const Transfer& places);
+void run_indexed_backward(const IndexedBackward& work);
+
+}  // namespace sow::detail
