@@ -199,17 +199,19 @@ struct Accumulator<T, R, std::enable_if_t<is_float_element<T> && (R == Reduce::a
   // Beyond every number, on the side that wins.
   static constexpr State kNan = R == Reduce::amax ? kHighest : kLowest;
 
+  // The bits of a negative number in descending order; its own inverse. No branch: signs are
+  // as good as random.
+  static State mirrored(State bits) {
+    return static_cast<State>(bits ^ ((bits >> (8 * sizeof(State) - 1)) & kHighest));
+  }
   // -0 comes just below +0, and NaN wins.
   static State key_of(T value) {
-    const Bits bits = bit_cast<Bits>(value);
-    const Bits magnitude = bits & static_cast<Bits>(kHighest);
-    const State key = static_cast<State>(bits ^ ((bits & Traits::kSign) ? static_cast<Bits>(kHighest) : Bits{0}));
-    return magnitude > Traits::kInfinity ? kNan : key;
+    const State bits = static_cast<State>(bit_cast<Bits>(value));
+    const bool nan = static_cast<State>(bits & kHighest) > static_cast<State>(Traits::kInfinity);
+    return nan ? kNan : mirrored(bits);
   }
   static T value_of(State key) {
-    const Bits bits = static_cast<Bits>(key);
-    const Bits mirrored = bits ^ ((bits & Traits::kSign) ? static_cast<Bits>(kHighest) : Bits{0});
-    return bit_cast<T>(key == kNan ? static_cast<Bits>(Traits::kQuietNan) : static_cast<Bits>(mirrored));
+    return bit_cast<T>(static_cast<Bits>(key == kNan ? static_cast<State>(Traits::kQuietNan) : mirrored(key)));
   }
 
   static State start() { return R == Reduce::amax ? kLowest : kHighest; }

@@ -37,10 +37,6 @@ class CellFold {
   void add(const Destination& dst, const Updates& updates) {
     kernels_.accumulate(cells_, dst, updates, &touched_);
   }
-  // The same without keeping a list; then the owner looks for cells that are not empty.
-  void add_untracked(const Destination& dst, const Updates& updates) {
-    kernels_.accumulate(cells_, dst, updates, nullptr);
-  }
   // Writes every touched place. `walk(f)` must call f(Updates) with all updates once more: sums
   // that refused are repaired from them, before anything of theirs is written.
   template <class Walk>
@@ -59,11 +55,6 @@ class CellFold {
       refused.count -= batch.count;
     }
   }
-
-  const Cells& cells() const { return cells_; }
-  const Touched& touched() const { return touched_; }
-  const Repairs& repairs() const { return repairs_; }
-  int64_t slots() const { return slots_; }
 
  private:
   const FoldKernels& kernels_;

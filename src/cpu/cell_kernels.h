@@ -51,17 +51,75 @@ struct CellKernels {
   }
 
   static void apply(const Destination& dst, const Updates& updates, int width) {
+    if (width == 1) {
+      const int64_t* offsets = updates.offsets;
+      const char* values = updates.values;
+      const int count = updates.count;
+      T* data = reinterpret_cast<T*>(dst.data);
+      for (int i = 0; i < count; ++i) {
+        if (i + kAhead < count) __builtin_prefetch(data + offsets[i + kAhead], 1);
+        update(data[offsets[i]], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
+      }
+      return;
+    }
     for (int i = 0; i < updates.count; ++i) {
       for (int c = 0; c < width; ++c) {
-        char* at = place(dst, updates.offsets[i], c);
-        State state = A::start();
-        if constexpr (R != Reduce::assign) A::seed(state, load_element<T>(at));
-        A::add(state, load_element<T>(updates.values + (int64_t{i} * width + c) * sizeof(T)), 0);
-        T result;
-        A::finish(state, 1, true, result);
-        store_element(at, result);
+        update(*reinterpret_cast<T*>(place(dst, updates.offsets[i], c)),
+               load_element<T>(updates.values + (int64_t{i} * width + c) * sizeof(T)));
       }
     }
+  }
+  static void update(T& to, T value) {
+    State state = A::start();
+    if constexpr (R != Reduce::assign) A::seed(state, to);
+    A::add(state, value, 0);
+    A::finish(state, 1, true, to);
+  }
+
+  static void apply_to_block(const Block& block, const uint32_t* cells, const char* values, int64_t count) {
+    T* data = reinterpret_cast<T*>(block.first);
+    const int64_t step = block.step;
+    for (int64_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) __builtin_prefetch(data + cells[i + kAhead] * step, 1);
+      update(data[cells[i] * step], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
+    }
+  }
+
+  static void open_block(const Cells& cells, const Block& block, int64_t count) {
+    State* states = reinterpret_cast<State*>(cells.states);
+    std::memset(cells.counts, 0, static_cast<size_t>(count) * sizeof(uint32_t));
+    for (int64_t i = 0; i < count; ++i) states[i] = A::start();
+    if (!block.include_self || R == Reduce::assign) return;
+    const T* old = reinterpret_cast<const T*>(block.first);
+    for (int64_t i = 0; i < count; ++i) A::seed(states[i], old[i * block.step]);
+  }
+
+  static void add_to_block(const Cells& cells, const uint32_t* ids, const char* values, int64_t count) {
+    State* states = reinterpret_cast<State*>(cells.states);
+    uint32_t* counts = cells.counts;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t seen = counts[ids[i]]++;
+      A::add(states[ids[i]], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))), seen);
+    }
+  }
+
+  static int64_t finish_block(const Cells& cells, const Block& block, int64_t begin, int64_t end,
+                              Touched& refused, int64_t room) {
+    const State* states = reinterpret_cast<const State*>(cells.states);
+    T* to = reinterpret_cast<T*>(block.first);
+    for (int64_t cell = begin; cell < end; ++cell) {
+      const uint32_t seen = cells.counts[cell];
+      if (seen == 0) continue;
+      T result;
+      if (A::finish(states[cell], seen, block.include_self, result)) {
+        to[cell * block.step] = result;
+        continue;
+      }
+      refused.cells[refused.count] = static_cast<uint32_t>(cell);
+      refused.offsets[refused.count] = cell * block.step;
+      if (++refused.count == room) return cell + 1;
+    }
+    return end;
   }
 
   static void open(const Destination& dst, int64_t offset, State* states, int width) {
@@ -122,20 +180,20 @@ struct CellKernels {
     return refused;
   }
 
-  static void merge(const Cells& to, const Cells& from, const Destination& dst, Touched list) {
+  static void merge(const Cells& to, const Cells& from, int64_t begin, int64_t end) {
     if constexpr (A::kMerges) {
       State* mine = reinterpret_cast<State*>(to.states);
       const State* theirs = reinterpret_cast<const State*>(from.states);
-      for (int64_t i = 0; i < list.count; ++i) {
-        const uint32_t cell = list.cells[i];
-        const int64_t at = static_cast<int64_t>(cell) * to.width;
-        if (to.counts[cell] == 0) open(dst, list.offsets[i], mine + at, to.width);
-        for (int c = 0; c < to.width; ++c) A::merge(mine[at + c], theirs[at + c]);
+      for (int64_t cell = begin; cell < end; ++cell) {
+        if (from.counts[cell] == 0) continue;
+        A::merge(mine[cell], theirs[cell]);
         to.counts[cell] += from.counts[cell];
-        from.counts[cell] = 0;
       }
     }
   }
+
+ private:
+  static constexpr int kAhead = 16;
 };
 
 // The second way of a sum that was refused, for the reductions that can refuse.

@@ -35,6 +35,13 @@ inline constexpr uint32_t kCellTag = uint32_t{1} << 31;
 // The results of a cell wait on the stack until all of them are certain.
 inline constexpr int kMaxCellWidth = 64;
 
+// The places whose cells are numbered from 0 without gaps: cell i is `step` elements after i - 1.
+struct Block {
+  char* first = nullptr;
+  int64_t step = 1;
+  bool include_self = true;
+};
+
 // The cells that were met, in the order of their first update.
 struct Touched {
   int64_t* offsets = nullptr;
@@ -83,14 +90,25 @@ struct FoldKernels {
   void (*negate)(char* values, int64_t count);
   // destination (+)= value, one update after the other, without cells.
   void (*apply)(const Destination&, const Updates&, int width);
+  // The same for places of a block.
+  void (*apply_to_block)(const Block&, const uint32_t* cells, const char* values, int64_t count);
 
+  // Cells that are opened together, before any update is known, and written together: for blocks
+  // of which most places are met. Rows have one column.
+  void (*open_block)(const Cells&, const Block&, int64_t cells);
+  void (*add_to_block)(const Cells&, const uint32_t* cells, const char* values, int64_t count);
+  // Writes the cells [begin, end) that were met. Those that refuse are listed, up to `room` of
+  // them; returns the first cell that it did not come to.
+  int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,
+                          int64_t room);
+
+  // Cells that are opened one by one, at their first update.
   void (*accumulate)(const Cells&, const Destination&, const Updates&, Touched* touched);
   // Writes the results of the listed cells and empties them. Cells that refused are left as they
   // are and moved to the front of the list; returns how many.
   int64_t (*finish)(const Cells&, const Destination&, Touched list);
-  // Adds the listed cells of `from`, which saw the later updates and no old values, to those of
-  // `to`, and empties them.
-  void (*merge)(const Cells& to, const Cells& from, const Destination&, Touched list);
+  // Adds cells of a block that saw the later updates, and no old values, to those of another.
+  void (*merge)(const Cells& to, const Cells& from, int64_t begin, int64_t end);
 
   // Repairing the listed cells: they are tagged with their slots, every update is offered once
   // more, then the results are written and the cells emptied. Workers that share the updates clear

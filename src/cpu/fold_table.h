@@ -17,7 +17,13 @@ const FoldKernels* kernels_of() {
     k.direct = A::kDirect;
     k.merges = A::kMerges;
     k.negate = negate_values<T>;
-    if constexpr (A::kDirect) k.apply = Cell::apply;
+    if constexpr (A::kDirect) {
+      k.apply = Cell::apply;
+      k.apply_to_block = Cell::apply_to_block;
+    }
+    k.open_block = Cell::open_block;
+    k.add_to_block = Cell::add_to_block;
+    k.finish_block = Cell::finish_block;
     k.accumulate = Cell::accumulate;
     k.finish = Cell::finish;
     k.merge = Cell::merge;

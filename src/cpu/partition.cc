@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "core/parallel.h"
-#include "cpu/cell_map.h"
+#include "cpu/block_fold.h"
+#include "cpu/code_reader.h"
 #include "cpu/direct_walk.h"
 #include "cpu/strategies.h"
 #include "cpu/word.h"
@@ -55,11 +56,8 @@ struct Memory {
   static size_t cell_bytes(const Layout& layout) {
     if (layout.direct) return 0;
     Carver counter(nullptr);
-    CellFold fold(*layout.kernels, int64_t{1} << layout.bucket_bits, most_touched(layout), 1, counter);
+    BlockFold fold(*layout.kernels, int64_t{1} << layout.bucket_bits, counter);
     return counter.used();
-  }
-  static int64_t most_touched(const Layout& layout) {
-    return std::min(int64_t{1} << layout.bucket_bits, layout.updates);
   }
 
   Carver carver;
@@ -97,13 +95,11 @@ class Partition {
   void count(int w) {
     int64_t* counts = memory_.ends + layout_.buckets * w;
     std::fill_n(counts, layout_.buckets, 0);
-    const PlaceCode places = layout_.places;
     const int bits = layout_.bucket_bits;
-    UpdateReader reader(transfer_, flat_, kernels_);
-    reader.read_places(outer_base(flat_, 0), first_of(w), first_of(w + 1), kTileItems,
-                       [&](const int64_t* offsets, const int64_t*, int count, bool) {
-                         for (int i = 0; i < count; ++i) ++counts[places.code_of(offsets[i]) >> bits];
-                       });
+    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    reader.read_codes(outer_base(flat_, 0), first_of(w), first_of(w + 1), [&](const uint32_t* codes, int count) {
+      for (int i = 0; i < count; ++i) ++counts[codes[i] >> bits];
+    });
   }
 
   void place_buckets() {
@@ -123,71 +119,69 @@ class Partition {
   template <int Width>
   void deal(int w) {
     int64_t* ends = memory_.ends + layout_.buckets * w;
-    const PlaceCode places = layout_.places;
     const int bits = layout_.bucket_bits;
     uint32_t* keys = memory_.keys;
     auto* to = reinterpret_cast<Word<Width>*>(memory_.values);
-    UpdateReader reader(transfer_, flat_, kernels_);
-    const auto base = outer_base(flat_, 0);
+    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    const OuterBase base = outer_base(flat_, 0);
     if (layout_.constant) {
-      reader.read_places(base, first_of(w), first_of(w + 1), kTileItems,
-                         [&](const int64_t* offsets, const int64_t*, int count, bool) {
-                           for (int i = 0; i < count; ++i) {
-                             const uint64_t code = places.code_of(offsets[i]);
-                             keys[ends[code >> bits]++] = static_cast<uint32_t>(code);
-                           }
-                         });
+      reader.read_codes(base, first_of(w), first_of(w + 1), [&](const uint32_t* codes, int count) {
+        for (int i = 0; i < count; ++i) keys[ends[codes[i] >> bits]++] = codes[i];
+      });
       return;
     }
-    reader.read(base, first_of(w), first_of(w + 1), 0, 1, [&](const Updates& updates) {
-      const auto* from = reinterpret_cast<const Word<Width>*>(updates.values);
-      for (int i = 0; i < updates.count; ++i) {
-        const uint64_t code = places.code_of(updates.offsets[i]);
-        const int64_t at = ends[code >> bits]++;
-        keys[at] = static_cast<uint32_t>(code);
+    reader.read(base, first_of(w), first_of(w + 1), [&](const uint32_t* codes, const char* values, int count) {
+      const auto* from = reinterpret_cast<const Word<Width>*>(values);
+      for (int i = 0; i < count; ++i) {
+        const int64_t at = ends[codes[i] >> bits]++;
+        keys[at] = codes[i];
         to[at] = from[i];
       }
     });
   }
 
-  // Calls f(Updates) for a bucket's updates.
+  // Calls f(cells, values, count) for a bucket's updates.
   template <class F>
   void read_bucket(int64_t bucket, F&& f) const {
-    int64_t offsets[kTileItems];
     uint32_t cells[kTileItems];
     const uint32_t first = static_cast<uint32_t>(bucket << layout_.bucket_bits);
-    const PlaceCode places = layout_.places;
     for (int64_t at = memory_.starts[bucket]; at < memory_.starts[bucket + 1]; at += kTileItems) {
-      Updates updates;
-      updates.count = static_cast<int>(std::min<int64_t>(kTileItems, memory_.starts[bucket + 1] - at));
-      for (int i = 0; i < updates.count; ++i) {
-        const uint32_t code = memory_.keys[at + i];
-        cells[i] = code - first;
-        offsets[i] = places.offset_of(code);
-      }
-      updates.offsets = offsets;
-      updates.cells = cells;
-      updates.values = memory_.values + (layout_.constant ? 0 : at * kernels_.value_size);
-      f(updates);
+      const int count = static_cast<int>(std::min<int64_t>(kTileItems, memory_.starts[bucket + 1] - at));
+      for (int i = 0; i < count; ++i) cells[i] = memory_.keys[at + i] - first;
+      f(static_cast<const uint32_t*>(cells), memory_.values + (layout_.constant ? 0 : at * kernels_.value_size),
+        count);
     }
   }
 
   void fold_buckets(int w, std::atomic<int64_t>& next) const {
-    const Destination dst{transfer_.dst.data, 1, transfer_.include_self};
     Carver carver(memory_.cells + Memory::cell_bytes(layout_) * static_cast<size_t>(w));
-    if (layout_.direct) {
-      for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.buckets;) {
-        read_bucket(b, [&](const Updates& updates) { kernels_.apply(dst, updates, 1); });
-      }
-      return;
-    }
-    CellFold fold(kernels_, int64_t{1} << layout_.bucket_bits, Memory::most_touched(layout_), 1, carver);
-    fold.clear();
+    const int64_t places = int64_t{1} << layout_.bucket_bits;
     for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.buckets;) {
-      const auto walk = [&](auto&& take) { read_bucket(b, take); };
-      walk([&](const Updates& updates) { fold.add(dst, updates); });
-      fold.finish(dst, walk);
+      if (memory_.starts[b] == memory_.starts[b + 1]) continue;
+      Block block;
+      block.first = transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size;
+      block.step = layout_.places.step();
+      block.include_self = transfer_.include_self;
+      const int64_t count = std::min(places, layout_.places.count() - b * places);
+      Carver memory = carver;
+      fold_bucket(b, block, count, memory);
     }
+  }
+
+  void fold_bucket(int64_t bucket, const Block& block, int64_t places, Carver& memory) const {
+    if (layout_.direct) {
+      return read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) {
+        kernels_.apply_to_block(block, cells, values, count);
+      });
+    }
+    BlockFold fold(kernels_, int64_t{1} << layout_.bucket_bits, memory);
+    fold.open(block, places);
+    read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) { fold.add(cells, values, count); });
+    fold.finish(block, 0, places, [&] {
+      read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) {
+        fold.add_again(cells, values, count);
+      });
+    });
   }
 
   const Transfer& transfer_;

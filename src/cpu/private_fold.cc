@@ -1,15 +1,16 @@
 // Strategy "private": every worker folds its share of the updates in cells of its own for the whole
 // destination; the cells are merged in the order of the shares.
 #include "core/parallel.h"
-#include "cpu/cell_map.h"
+#include "cpu/block_fold.h"
+#include "cpu/code_reader.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
-#include "cpu/tuning.h"
-#include "cpu/update_reader.h"
 
 namespace sow::detail {
 
 namespace {
+
+constexpr int kMostWorkers = 64;
 
 struct Layout {
   const FoldKernels* kernels;
@@ -19,7 +20,8 @@ struct Layout {
 };
 
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
-  Layout layout{fold_kernels(t.dtype, t.reduce), all_places(t, c), c.outer_count * c.item_count * c.row.size, threads};
+  Layout layout{fold_kernels(t.dtype, t.reduce), all_places(t, c),
+                c.outer_count * c.item_count * c.row.size, std::min(threads, kMostWorkers)};
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
   return layout;
 }
@@ -27,103 +29,71 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
 class PrivateFold {
  public:
   PrivateFold(const Transfer& t, const Layout& layout, char* memory, size_t bytes)
-      : transfer_(t), layout_(layout), kernels_(*layout.kernels), flat_(flatten(t)), memory_(memory), bytes_(bytes) {}
+      : transfer_(t), layout_(layout), kernels_(*layout.kernels), flat_(flatten(t)), memory_(memory), bytes_(bytes) {
+    block_.first = t.dst.data + layout.places.lowest() * kernels_.value_size;
+    block_.step = layout.places.step();
+    block_.include_self = t.include_self;
+  }
 
   void run() {
     const int workers = layout_.workers;
+    const int64_t cells = layout_.places.count();
     parallel_run(workers, [&](int w, int) {
-      CellFold fold = fold_of(w);
-      fold.clear();
       // Only the first share meets the old values.
-      const Destination dst{transfer_.dst.data, 1, transfer_.include_self && w == 0};
-      read_share(w, [&](const Updates& updates) { fold.add_untracked(dst, updates); });
+      Block block = block_;
+      block.include_self = block.include_self && w == 0;
+      BlockFold fold = fold_of(w);
+      fold.open(block, cells);
+      read_share(w, [&](const uint32_t* codes, const char* values, int count) { fold.add(codes, values, count); });
     });
-    int64_t refused[kMostWorkers] = {};
-    parallel_run(workers, [&](int w, int) { refused[w] = merge_range(w); });
-    for (int w = 0; w < workers; ++w) repair(w, refused[w]);
+    BlockFold first = fold_of(0);
+    if (workers > 1) {
+      parallel_run(workers, [&](int w, int) {
+        BlockFold mine = first;
+        for (int other = 1; other < workers; ++other) {
+          mine.merge(fold_of(other), cells * w / workers, cells * (w + 1) / workers);
+        }
+      });
+    }
+    first.finish(block_, 0, cells, [&] { repair(first); });
   }
-
-  static constexpr int kMostWorkers = 64;
 
  private:
-  CellFold fold_of(int w) const {
+  BlockFold fold_of(int w) const {
     Carver carver(memory_ + bytes_ * w);
-    return CellFold(kernels_, layout_.places.count(), layout_.places.count(), 1, carver);
+    return BlockFold(kernels_, layout_.places.count(), carver);
   }
-  Destination destination() const { return {transfer_.dst.data, 1, transfer_.include_self}; }
 
   template <class F>
   void read_share(int w, F&& f) const {
-    UpdateReader reader(transfer_, flat_, kernels_);
-    uint32_t cells[kTileItems];
-    const OuterBase base = outer_base(flat_, 0);
-    const int64_t first = layout_.updates * w / layout_.workers, last = layout_.updates * (w + 1) / layout_.workers;
-    reader.read(base, first, last, 0, 1, [&](Updates& updates) {
-      for (int i = 0; i < updates.count; ++i) {
-        cells[i] = static_cast<uint32_t>(layout_.places.code_of(updates.offsets[i]));
-      }
-      updates.cells = cells;
-      f(updates);
-    });
+    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    reader.read(outer_base(flat_, 0), layout_.updates * w / layout_.workers,
+                layout_.updates * (w + 1) / layout_.workers, f);
   }
 
-  // Merges a range of cells of all workers into the first one's and writes it; returns how many
-  // cells refused: their list lies in the touched list of worker w.
-  int64_t merge_range(int w) const {
-    const CellFold first = fold_of(0);
-    const Touched list = fold_of(w).touched();
-    const int64_t cells = layout_.places.count();
-    const int64_t begin = cells * w / layout_.workers, end = cells * (w + 1) / layout_.workers;
-    for (int other = 1; other < layout_.workers; ++other) {
-      const CellFold theirs = fold_of(other);
-      kernels_.merge(first.cells(), theirs.cells(), destination(), used_cells(theirs, list, begin, end));
-    }
-    return kernels_.finish(first.cells(), destination(), used_cells(first, list, begin, end));
-  }
-  Touched used_cells(const CellFold& fold, Touched list, int64_t begin, int64_t end) const {
-    list.count = 0;
-    for (int64_t cell = begin; cell < end; ++cell) {
-      list.cells[list.count] = static_cast<uint32_t>(cell);
-      list.offsets[list.count] = layout_.places.offset_of(cell);
-      list.count += fold.cells().counts[cell] != 0;
-    }
-    return list;
-  }
-
-  void repair(int w, int64_t refused) const {
-    const CellFold first = fold_of(0);
-    Touched list = fold_of(w).touched();
-    while (refused > 0) {
-      list.count = std::min(refused, first.slots());
-      kernels_.repair_begin(first.cells(), list, first.repairs());
-      parallel_run(layout_.workers, [&](int worker, int) {
-        const CellFold mine = fold_of(worker);
-        if (worker > 0) kernels_.repair_clear(mine.cells(), list.count, mine.repairs());
-        read_share(worker, [&](const Updates& updates) {
-          kernels_.repair_add(first.cells(), updates, mine.repairs());
-        });
+  void repair(BlockFold& first) const {
+    parallel_run(layout_.workers, [&](int w, int) {
+      BlockFold mine = w == 0 ? first : fold_of(w);
+      if (w > 0) mine.help(first);
+      read_share(w, [&](const uint32_t* codes, const char* values, int count) {
+        mine.add_again_for(first, codes, values, count);
       });
-      for (int other = 1; other < layout_.workers; ++other) {
-        kernels_.repair_merge(first.cells(), list.count, first.repairs(), fold_of(other).repairs());
-      }
-      kernels_.repair_end(first.cells(), destination(), list, first.repairs());
-      refused -= list.count;
-      list.cells += list.count;
-      list.offsets += list.count;
-    }
+    });
+    for (int w = 1; w < layout_.workers; ++w) first.join_help(fold_of(w));
   }
 
   const Transfer& transfer_;
   const Layout& layout_;
   const FoldKernels& kernels_;
   const Canonical flat_;
+  Block block_;
   char* memory_;
   size_t bytes_;
 };
 
 size_t worker_bytes(const Layout& layout) {
   Carver carver(nullptr);
-  CellFold fold(*layout.kernels, layout.places.count(), layout.places.count(), 1, carver);
+  BlockFold fold(*layout.kernels, layout.places.count(), carver);
   return carver.used();
 }
 
@@ -133,24 +103,23 @@ bool supports(const Transfer& t, const Canonical& c) {
   return layout.kernels->merges && layout.updates < kCellTag && layout.places.count() <= tuning::kPrivateCells;
 }
 
-int workers_for(int threads) { return std::min(threads, PrivateFold::kMostWorkers); }
-
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(t, c, workers_for(threads));
+  const Layout layout = layout_of(t, c, threads);
   return worker_bytes(layout) * layout.workers;
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(t, c, workers_for(threads));
+  const Layout layout = layout_of(t, c, threads);
   const double cells = static_cast<double>(layout.places.count());
   const double bytes = cells * (4 + layout.kernels->state_size);
   const double each = tuning::kPrivateNs + tuning::miss_ns(bytes);
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + (layout.workers > 1 ? 2 * tuning::kRegionNs : 0) + cells * tuning::kMergeNs +
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs +
+         (layout.workers > 1 ? 2 * tuning::kRegionNs : 0) + cells * tuning::kMergeNs +
          static_cast<double>(layout.updates) * each / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
-  const Layout layout = layout_of(t, c, workers_for(plan.threads));
+  const Layout layout = layout_of(t, c, plan.threads);
   PrivateFold(t, layout, memory, worker_bytes(layout)).run();
 }
 

@@ -1,0 +1,68 @@
+// Reads updates like UpdateReader, but numbers their places: what blocks of cells take.
+#pragma once
+
+#include "cpu/place_code.h"
+#include "cpu/update_reader.h"
+
+namespace sow::detail {
+
+class CodeReader {
+ public:
+  CodeReader(const Transfer& transfer, const Canonical& canonical, const FoldKernels& kernels,
+             const PlaceCode& places);
+
+  // Calls f(codes, values, count) for the items [first, last) of an outer position; rows have one
+  // column. Codes count from the lowest place of the position.
+  template <class F>
+  void read(const OuterBase& base, int64_t first, int64_t last, F&& f) {
+    if (plain_) {
+      for (int64_t at = first; at < last; at += kTileItems) {
+        const int count = static_cast<int>(std::min<int64_t>(kTileItems, last - at));
+        decode_plain(base, at, count);
+        f(static_cast<const uint32_t*>(codes_), plain_values(base, at), count);
+      }
+      return;
+    }
+    reader_.read(base, first, last, 0, 1, [&](const Updates& updates) {
+      encode(base, updates.offsets, updates.count);
+      f(static_cast<const uint32_t*>(codes_), updates.values, updates.count);
+    });
+  }
+
+  // Calls f(codes, count) without reading values.
+  template <class F>
+  void read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {
+    if (decodes_) {
+      for (int64_t at = first; at < last; at += kTileItems) {
+        const int count = static_cast<int>(std::min<int64_t>(kTileItems, last - at));
+        decode_plain(base, at, count);
+        f(static_cast<const uint32_t*>(codes_), count);
+      }
+      return;
+    }
+    reader_.read_places(base, first, last, kTileItems,
+                        [&](const int64_t* offsets, const int64_t*, int count, bool) {
+                          encode(base, offsets, count);
+                          f(static_cast<const uint32_t*>(codes_), count);
+                        });
+  }
+
+ private:
+  void decode_plain(const OuterBase& base, int64_t first, int count);
+  void encode(const OuterBase& base, const int64_t* offsets, int count) {
+    for (int i = 0; i < count; ++i) codes_[i] = static_cast<uint32_t>(places_.code_of(offsets[i] - base.dst));
+  }
+  const char* plain_values(const OuterBase& base, int64_t first) const {
+    return transfer_.src.data + (base.src + first) * kernels_.value_size;
+  }
+
+  const Transfer& transfer_;
+  const FoldKernels& kernels_;
+  const PlaceCode& places_;
+  UpdateReader reader_;
+  bool decodes_;  // one run of keys, none of them dropped or clipped: codes need no offsets
+  bool plain_;    // and the values are one run too
+  uint32_t codes_[kTileItems];
+};
+
+}  // namespace sow::detail
