@@ -1,11 +1,12 @@
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help demo build python test test-long bench bench-quick wheel peers format clean
+.PHONY: help demo build python test test-long bench bench-quick wheel peers format clean test-gpu
 
 help:
 	@echo "make demo         install what is missing, build, and run every example"
 	@echo "make test         every test: C++, Python, sanitizers, fuzzing, installed package"
 	@echo "make test-long    the same with ten times the random problems and longer fuzzing"
+	@echo "make test-gpu     the tests of the CUDA backend, on a machine with a GPU (PYTHON names the interpreter)"
 	@echo "make build        the library and its examples, into build/release"
 	@echo "make python       build the Python package and install it into .venv"
 	@echo "make wheel        a wheel for each Python found, into dist/, each tried in an empty environment"
@@ -34,6 +35,9 @@ test:
 test-long:
 	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)
 	@.venv/bin/python scripts/test --long
+
+test-gpu:
+	@scripts/test_gpu
 
 bench bench-quick:
 	@scripts/setup build bench

@@ -61,24 +61,17 @@ else()
 endif()
 
 # Headers that host and device share are compiled by nvcc where there is one.
-if(NOT SOW_CUDA STREQUAL "OFF")
-  find_program(SOW_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
-  if(SOW_NVCC)
-    file(GLOB device_files CONFIGURE_DEPENDS tests/*/*_cuda.cu)
-    foreach(source IN LISTS device_files)
-      get_filename_component(name "${source}" NAME_WE)
-      string(REGEX REPLACE "_cuda$" "_nvcc_compiles" name "${name}")
-      add_test(NAME ${name} COMMAND "${SOW_NVCC}" -std=c++20 --fmad=false
-        -Werror all-warnings -Xcompiler=-Wall,-Wextra,-ffp-contract=off
-        "-I${PROJECT_SOURCE_DIR}/src" "-I${PROJECT_SOURCE_DIR}/include"
-        "-I${PROJECT_BINARY_DIR}/include" -c "${source}" -o "${PROJECT_BINARY_DIR}/${name}.o")
-      list(APPEND check_names ${name})
-    endforeach()
-  elseif(SOW_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "SOW_CUDA=ON, but nvcc was not found.")
-  else()
-    message(STATUS "nvcc was not found: going on without device code.")
-  endif()
+if(SOW_HAS_CUDA)
+  file(GLOB device_files CONFIGURE_DEPENDS tests/*/*_cuda.cu)
+  foreach(source IN LISTS device_files)
+    get_filename_component(name "${source}" NAME_WE)
+    string(REGEX REPLACE "_cuda$" "_nvcc_compiles" name "${name}")
+    add_test(NAME ${name} COMMAND "${SOW_NVCC}" -std=c++20 --fmad=false
+      -Werror all-warnings -Xcompiler=-Wall,-Wextra,-ffp-contract=off
+      "-I${PROJECT_SOURCE_DIR}/src" "-I${PROJECT_SOURCE_DIR}/include"
+      "-I${PROJECT_BINARY_DIR}/include" -c "${source}" -o "${PROJECT_BINARY_DIR}/${name}.o")
+    list(APPEND check_names ${name})
+  endforeach()
 endif()
 
 list(APPEND check_names headers_alone fast_math_refused install_consumer)

@@ -19,7 +19,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 add_library(sow_flags INTERFACE)
-target_compile_options(sow_flags INTERFACE -Wall -Wextra -ffp-contract=off)
+# For C++ alone: nvcc spells them differently (cmake/cuda.cmake).
+target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-ffp-contract=off>")
 if(SOW_WERROR)
-  target_compile_options(sow_flags INTERFACE -Werror)
+  target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()

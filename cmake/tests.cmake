@@ -20,6 +20,7 @@ file(GLOB support CONFIGURE_DEPENDS tests/*.cc)
 file(GLOB test_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests" tests/*/*_test.cc)
 list(TRANSFORM test_files REPLACE "/.*" "" OUTPUT_VARIABLE test_folders)
 list(REMOVE_DUPLICATES test_folders)
+list(REMOVE_ITEM test_folders cuda)  # cmake/cuda.cmake
 
 foreach(folder IN LISTS test_folders)
   file(GLOB sources CONFIGURE_DEPENDS tests/${folder}/*.cc)

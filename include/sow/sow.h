@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sow/autograd.h"
+#include "sow/cuda.h"
 #include "sow/dims.h"
 #include "sow/dtype.h"
 #include "sow/error.h"

@@ -115,6 +115,7 @@ class SOW_API Tensor {
   // -- copies --------------------------------------------------------------------------------
   Tensor clone() const;       // row-major
   Tensor contiguous() const;  // itself if it is row-major already
+  Tensor to(Device device) const;  // itself if it is there already; row-major otherwise
   Tensor copy_(const Tensor& source) const;
   Tensor fill_(const Scalar& value) const;
 

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "cpu/mask_kernels.h"
 #include "cpu/mask_loops.h"
+#include "transfer/check.h"
 
 namespace sow::detail {
 namespace {
@@ -88,9 +89,7 @@ void nonzero_positions(const uint8_t* mask, int64_t count, int64_t* out) {
 
 void expect_enough(const Transfer& transfer, int64_t trues) {
   if (trues <= transfer.rank_limit) return;
-  fail(ErrorKind::shape, "{}: mask has {} true values but {} has only {} elements", transfer.op,
-       trues, transfer.mask_side == MaskSide::source ? "value" : "the result",
-       transfer.rank_limit);
+  report_too_few(transfer.op, trues, transfer.rank_limit, transfer.mask_side == MaskSide::source);
 }
 
 }  // namespace sow::detail

@@ -1,4 +1,5 @@
 // Copies and fills: clone, copy_, fill_.
+#include "core/device_table.h"
 #include "core/layout.h"
 #include "ops/defs.h"
 #include "ops/rules.h"
@@ -45,7 +46,19 @@ const OpDef kFill{.name = "fill", .in_place_name = "fill_", .infer = infer_clone
 
 Tensor Tensor::clone() const { return detail::apply({&detail::kClone, {*this}, {}, false}); }
 
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  const Tensor dense = contiguous();
+  const Tensor out = empty(shape(), dtype(), device);
+  if (numel() == 0) return out;
+  // One of the two is the host, or the table of either knows how to reach the other.
+  const Device by = device.type == DeviceType::cpu ? this->device() : device;
+  detail::device_table(by.type).copy_bytes(out.data(), dense.data(), nbytes(), by.index);
+  return out;
+}
+
 Tensor Tensor::copy_(const Tensor& source) const {
+  if (!(source.device() == device())) return copy_(source.to(device()));
   return detail::apply({&detail::kCopy, {*this, source}, {}, true});
 }
 

@@ -4,7 +4,7 @@
 #include "core/fail.h"
 #include "core/layout.h"
 #include "core/parallel.h"
-#include "transfer/transfer.h"
+#include "transfer/check.h"
 
 namespace sow::detail {
 
@@ -90,21 +90,6 @@ int64_t first_bad(const IndexOperand& index, int64_t& key) {
   return position;
 }
 
-[[noreturn]] void report(const Transfer& t, const IndexOperand& index, int64_t position, int64_t key) {
-  Dims at(index.own_shape.size(), 0);
-  for (int d = index.own_shape.rank() - 1; d >= 0; --d) {
-    at[d] = position % index.own_shape[d];
-    position /= index.own_shape[d];
-  }
-  if (index.component >= 0 && !index.separate) at.push_back(index.component);
-  const std::string where =
-      index.separate ? text("{} of indices[{}]", at, index.component) : to_string(at);
-  const std::string valid =
-      index.extent == 0 ? "none" : text("{} to {}", -index.extent, index.extent - 1);
-  fail(ErrorKind::index, "{}: index {} at position {} is out of range for axis {} of size {} (valid: {})",
-       t.op, key, where, index.axis, index.extent, valid);
-}
-
 void check_side(const Transfer& t, const std::vector<IndexOperand>& side) {
   const IndexOperand* worst = nullptr;
   int64_t worst_position = 0, worst_key = 0;
@@ -118,10 +103,30 @@ void check_side(const Transfer& t, const std::vector<IndexOperand>& side) {
     worst_position = position;
     worst_key = key;
   }
-  if (worst != nullptr) report(t, *worst, worst_position, worst_key);
+  if (worst != nullptr) report_bad_index(t.op, *worst, worst_position, worst_key);
 }
 
 }  // namespace
+
+void report_bad_index(const char* op, const IndexOperand& index, int64_t position, int64_t key) {
+  Dims at(index.own_shape.size(), 0);
+  for (int d = index.own_shape.rank() - 1; d >= 0; --d) {
+    at[d] = position % index.own_shape[d];
+    position /= index.own_shape[d];
+  }
+  if (index.component >= 0 && !index.separate) at.push_back(index.component);
+  const std::string where =
+      index.separate ? text("{} of indices[{}]", at, index.component) : to_string(at);
+  const std::string valid =
+      index.extent == 0 ? "none" : text("{} to {}", -index.extent, index.extent - 1);
+  fail(ErrorKind::index, "{}: index {} at position {} is out of range for axis {} of size {} (valid: {})",
+       op, key, where, index.axis, index.extent, valid);
+}
+
+void report_too_few(const char* op, int64_t trues, int64_t limit, bool source_side) {
+  fail(ErrorKind::shape, "{}: mask has {} true values but {} has only {} elements", op, trues,
+       source_side ? "value" : "the result", limit);
+}
 
 void check_indices(const Transfer& t) {
   if (t.bounds == Bounds::error) {

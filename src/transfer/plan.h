@@ -46,6 +46,7 @@ std::string describe(const Transfer& transfer, const Canonical& canonical, const
 std::string* current_explanation();
 
 // Tests: the planner of this thread takes the strategy of this name where it is supported.
+const char* forced_strategy();
 class ForceStrategy {
  public:
   explicit ForceStrategy(const char* name);

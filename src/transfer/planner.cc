@@ -9,12 +9,13 @@ namespace sow::detail {
 
 namespace {
 
-thread_local const char* forced_strategy = nullptr;
+thread_local const char* forced_name = nullptr;
 
 }  // namespace
 
-ForceStrategy::ForceStrategy(const char* name) : previous_(forced_strategy) { forced_strategy = name; }
-ForceStrategy::~ForceStrategy() { forced_strategy = previous_; }
+ForceStrategy::ForceStrategy(const char* name) : previous_(forced_name) { forced_name = name; }
+ForceStrategy::~ForceStrategy() { forced_name = previous_; }
+const char* forced_strategy() { return forced_name; }
 
 Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
   const int threads = can_run_parallel() ? get_num_threads() : 1;
@@ -22,7 +23,7 @@ Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
   double best_cost = 0;
   for (const Strategy* strategy : cpu_strategies()) {
     if (!strategy->supports(transfer, canonical)) continue;
-    if (forced_strategy != nullptr && std::strcmp(strategy->name, forced_strategy) == 0) {
+    if (forced_name != nullptr && std::strcmp(strategy->name, forced_name) == 0) {
       best = strategy;
       break;
     }

@@ -1,0 +1,45 @@
+// CUDA devices: whether there are any, their streams, and when errors are told.
+//
+// The backend is a library of its own, loaded when first asked for. Calls on CUDA tensors return
+// before the device has done the work. A bad index writes nothing, and its error is raised at the
+// next point where the library waits for the device, or by cuda::check().
+#pragma once
+
+#include <string>
+
+#include "sow/export.h"
+#include "sow/tensor.h"
+
+namespace sow::cuda {
+
+// Whether tensors can live on CUDA devices here. Never throws.
+SOW_API bool available();
+SOW_API int device_count();
+// One line: the devices, or why there are none (no backend, no driver, another version).
+SOW_API std::string status();
+
+// Waits for everything on the device, then raises the first error since the last time.
+SOW_API void synchronize(int device = 0);
+// Raises the first error among the calls that have finished, after waiting for the current stream.
+SOW_API void check(int device = 0);
+
+// The stream (a cudaStream_t) that this thread's calls on `device` run on; null is the default
+// stream. Memory belongs to the stream it was allocated on: a stream must outlive the tensors made
+// on it.
+class SOW_API StreamGuard {
+ public:
+  explicit StreamGuard(void* stream, int device = 0);
+  ~StreamGuard();
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  void* previous_;
+  int device_;
+};
+SOW_API void* current_stream(int device = 0);
+
+// For debugging: every call waits for the device and raises its own errors.
+SOW_API void set_debug_checks(bool on);
+
+}  // namespace sow::cuda

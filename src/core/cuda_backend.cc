@@ -1,0 +1,262 @@
+// Finds libsow_cuda.so, checks that it belongs to this build, and fills the device table from it.
+#include "core/cuda_backend.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "core/fail.h"
+#include "sow/cuda.h"
+#include "sow/version.h"
+#include "transfer/check.h"
+#include "transfer/plan.h"
+
+namespace sow {
+
+namespace detail {
+
+namespace {
+
+constexpr int kMaxDevices = 64;
+thread_local void* streams[kMaxDevices] = {};
+std::atomic<bool> debug_checks{false};
+
+// The folder of the library this code is in.
+std::string own_folder() {
+  static const char anchor = 0;
+  Dl_info info;
+  if (dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr) return ".";
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+std::string library_path() {
+  const char* given = std::getenv("SOW_CUDA_LIBRARY");
+  return given != nullptr && *given != 0 ? given : own_folder() + "/libsow_cuda.so";
+}
+
+void load_into(CudaBackend& backend) {
+  const std::string path = library_path();
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    backend.status = detail::text("no CUDA backend: {}", why != nullptr ? why : path);
+    return;
+  }
+  const auto function = reinterpret_cast<CudaTableFunction>(dlsym(library, kCudaTableSymbol));
+  const CudaTable* table = function != nullptr ? function() : nullptr;
+  if (table == nullptr || table->version != kCudaTableVersion || table->size != sizeof(CudaTable) ||
+      std::string(table->build) != SOW_VERSION) {
+    backend.status = detail::text("no CUDA backend: {} was built for another version of sow", path);
+    return;
+  }
+  CudaText text = {};
+  if (table->device_count(&backend.devices, &text) != CudaStatus::ok || backend.devices == 0) {
+    backend.devices = 0;
+    backend.status = detail::text("no CUDA device: {}", text.text[0] != 0 ? text.text : "none was found");
+    return;
+  }
+  backend.table = table;
+  for (int device = 0; device < backend.devices; ++device) {
+    text = {};
+    table->describe_device(device, &text);
+    backend.status += detail::text("{}cuda:{} {}", device == 0 ? "" : "; ", device, text.text);
+  }
+}
+
+CudaContext context_of(int device, const char* forced = nullptr) {
+  const CudaBackend& backend = cuda_backend();
+  if (backend.table == nullptr) fail(ErrorKind::device, "device: {}", backend.status);
+  if (device < 0 || device >= std::min(backend.devices, kMaxDevices)) {
+    fail(ErrorKind::device, "device: there is no cuda:{}; {} found", device, backend.devices);
+  }
+  return {device, streams[device], forced};
+}
+
+void expect_ok(CudaStatus status, const CudaText& text) {
+  if (status == CudaStatus::ok) return;
+  fail(status == CudaStatus::no_memory ? ErrorKind::memory : ErrorKind::device, "{}", text.text);
+}
+
+// Calls a function of the table with a text for what may go wrong.
+template <class F>
+void call(int device, F&& f) {
+  const CudaContext context = context_of(device, forced_strategy());
+  CudaText text = {};
+  expect_ok(f(*cuda_backend().table, &context, &text), text);
+}
+
+void* allocate_cuda(size_t bytes, int device) {
+  void* data = nullptr;
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.allocate(context, bytes, &data, text);
+  });
+  return data;
+}
+
+// From destructors: nothing may be thrown, and at the end of the process the driver may be gone.
+void deallocate_cuda(void* data, size_t, int device) {
+  const CudaContext context{device, streams[device], nullptr};
+  CudaText text;
+  cuda_backend().table->deallocate(&context, data, &text);
+}
+
+void copy_cuda(void* to, const void* from, size_t bytes, int device) {
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.copy(context, to, from, bytes, text);
+  });
+  raise_cuda_failure(device);
+}
+
+// A message names the position in the index as it was given; beyond this rank it is composed here,
+// at once, because the device cannot carry the shape along.
+bool needs_check_now(const Transfer& transfer) {
+  for (const auto* side : {&transfer.dst_index, &transfer.src_index}) {
+    for (const IndexOperand& index : *side) {
+      if (index.own_shape.rank() > CudaFailure::kMaxRank) return true;
+    }
+  }
+  return false;
+}
+
+void run_cuda(const Transfer& transfer, int device) {
+  if (std::string* text = current_explanation()) {
+    call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* out) {
+      const CudaStatus status = table.explain(context, &transfer, out);
+      if (status == CudaStatus::ok) {
+        *text += detail::text("{}: {} over {} on cuda:{}\n  strategy     {}\n", transfer.op,
+                             name_of(transfer.dtype), transfer.shape, device, out->text);
+      }
+      return status;
+    });
+    return;
+  }
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.run(context, &transfer, text);
+  });
+  if (!debug_checks && !needs_check_now(transfer)) return;
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.synchronize(context, false, text);
+  });
+  raise_cuda_failure(device, &transfer);
+}
+
+int64_t count_true_cuda(const void* mask, int64_t count, int device) {
+  int64_t out = 0;
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.count_true(context, mask, count, &out, text);
+  });
+  raise_cuda_failure(device);
+  return out;
+}
+
+}  // namespace
+
+const CudaBackend& cuda_backend() {
+  // Never destroyed: tensors may be let go of after static objects are gone.
+  static const CudaBackend* backend = [] {
+    auto* made = new CudaBackend;
+    load_into(*made);
+    return made;
+  }();
+  return *backend;
+}
+
+const DeviceTable& cuda_table() {
+  if (cuda_backend().table == nullptr) fail(ErrorKind::device, "device: {}", cuda_backend().status);
+  static const DeviceTable table = {
+      .version = kDeviceTableVersion,
+      .name = "cuda",
+      .allocate = allocate_cuda,
+      .deallocate = deallocate_cuda,
+      .copy_bytes = copy_cuda,
+      .run = run_cuda,
+      .count_true = count_true_cuda,
+  };
+  return table;
+}
+
+void raise_cuda_failure(int device, const Transfer* last) {
+  CudaFailure failure = {};
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.take_failure(context, &failure, text);
+  });
+  if (failure.kind == CudaFailure::mask) {
+    report_too_few(failure.op, failure.trues, failure.limit, failure.source_side != 0);
+  }
+  if (failure.kind != CudaFailure::index) return;
+  IndexOperand index;
+  index.own_shape = Dims(failure.shape, static_cast<size_t>(std::min(failure.rank, CudaFailure::kMaxRank)));
+  for (size_t side = 0; last != nullptr && failure.rank > CudaFailure::kMaxRank && side < 2; ++side) {
+    for (const IndexOperand& given : side == 0 ? last->dst_index : last->src_index) {
+      if (given.own_shape.rank() == failure.rank) index.own_shape = given.own_shape;
+    }
+  }
+  index.axis = failure.axis;
+  index.component = failure.component;
+  index.separate = failure.separate != 0;
+  index.extent = failure.extent;
+  report_bad_index(failure.op, index, failure.position, failure.key);
+}
+
+std::vector<std::string> cuda_strategies() {
+  std::vector<std::string> names;
+  if (cuda_backend().table == nullptr) return names;
+  for (const char* at = cuda_backend().table->strategy_names(); *at != 0; at += names.back().size() + 1) {
+    names.emplace_back(at);
+  }
+  return names;
+}
+
+bool cuda_supports(const char* strategy, const Transfer& transfer, int device) {
+  const CudaContext context = context_of(device, strategy);
+  return cuda_backend().table->supports(&context, &transfer);
+}
+
+}  // namespace detail
+
+namespace cuda {
+
+using detail::CudaContext;
+using detail::CudaTable;
+using detail::CudaText;
+
+bool available() { return detail::cuda_backend().table != nullptr; }
+int device_count() { return detail::cuda_backend().devices; }
+std::string status() { return detail::cuda_backend().status; }
+
+void synchronize(int device) {
+  detail::call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.synchronize(context, true, text);
+  });
+  detail::raise_cuda_failure(device);
+}
+
+void check(int device) {
+  detail::call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.synchronize(context, false, text);
+  });
+  detail::raise_cuda_failure(device);
+}
+
+StreamGuard::StreamGuard(void* stream, int device) : device_(device) {
+  if (device < 0 || device >= detail::kMaxDevices) {
+    detail::fail(ErrorKind::device, "stream: there is no cuda:{}", device);
+  }
+  previous_ = detail::streams[device];
+  detail::streams[device] = stream;
+}
+
+StreamGuard::~StreamGuard() { detail::streams[device_] = previous_; }
+
+void* current_stream(int device) {
+  return device >= 0 && device < detail::kMaxDevices ? detail::streams[device] : nullptr;
+}
+
+void set_debug_checks(bool on) { detail::debug_checks = on; }
+
+}  // namespace cuda
+
+}  // namespace sow

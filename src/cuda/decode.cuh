@@ -1,0 +1,145 @@
+// Positions to offsets on the device: the one place where index types, wrapping and bounds are
+// handled there.
+#pragma once
+
+#include "cuda/problem.h"
+
+namespace sow::detail::cuda {
+
+// A position decoded: element offsets, and the place it may meet others in. A dropped or bad one
+// has place -1.
+struct Item {
+  int64_t dst, src, place;
+};
+
+__device__ inline int64_t read_key(const KeyOperand& key, int64_t offset) {
+  return key.narrow ? static_cast<int64_t>(reinterpret_cast<const int32_t*>(key.data)[offset])
+                    : reinterpret_cast<const int64_t*>(key.data)[offset];
+}
+
+// False where the key is left out; `bad` is set where the contract calls that an error.
+__device__ inline bool resolve(int64_t& key, int64_t extent, Bounds bounds, bool& bad) {
+  if (key < 0) key += extent;
+  if (bounds == Bounds::promise) return true;
+  if (key >= 0 && key < extent) return true;
+  if (bounds == Bounds::clip && extent > 0) {
+    key = key < 0 ? 0 : extent - 1;
+    return true;
+  }
+  bad = bad || bounds != Bounds::drop;
+  return false;
+}
+
+// Adds the offsets of `position` to out[0 .. slots).
+template <int Slots>
+__device__ inline void walk_to(const Walk& walk, int64_t position, int slots, int64_t (&out)[Slots]) {
+  if (walk.rank == 1) {
+#pragma unroll
+    for (int k = 0; k < Slots; ++k) {
+      if (k < slots) out[k] += position * walk.axis[0].stride[k];
+    }
+    return;
+  }
+  if (walk.narrow) {
+    uint32_t rest = static_cast<uint32_t>(position);
+    for (int i = walk.rank - 1; i >= 0; --i) {
+      const WalkAxis& axis = walk.axis[i];
+      const uint32_t next = axis.divider.quotient(rest);
+      const int64_t at = rest - next * axis.divider.divisor;
+      rest = next;
+#pragma unroll
+      for (int k = 0; k < Slots; ++k) {
+        if (k < slots) out[k] += at * axis.stride[k];
+      }
+    }
+    return;
+  }
+  int64_t rest = position;
+  for (int i = walk.rank - 1; i >= 0; --i) {
+    const WalkAxis& axis = walk.axis[i];
+    const int64_t next = rest / axis.size;
+    const int64_t at = rest - next * axis.size;
+    rest = next;
+#pragma unroll
+    for (int k = 0; k < Slots; ++k) {
+      if (k < slots) out[k] += at * axis.stride[k];
+    }
+  }
+}
+
+__device__ inline int64_t outer_of(const Problem& p, int64_t position) {
+  if (p.outer_count == 1) return 0;
+  if (p.walk.narrow) return p.item_divider.quotient(static_cast<uint32_t>(position));
+  return position / p.item_count;
+}
+
+__device__ inline Item decode(const Problem& p, int64_t position, bool& bad) {
+  if (p.spelled_place != nullptr) {
+    const int64_t place = p.spelled_place[position];
+    return {p.spelled_dst[position], p.spelled_src[position], place};
+  }
+  int64_t at[kSlots] = {};
+  const int keys = p.dst_keys + p.src_keys;
+  walk_to(p.walk, position, 2 + keys, at);
+  Item item{at[0], at[1], outer_of(p, position)};
+  bool kept = true;
+#pragma unroll
+  for (int k = 0; k < kMaxKeys; ++k) {
+    if (k >= keys) break;
+    const KeyOperand& operand = p.keys[k];
+    int64_t key = read_key(operand, at[2 + k]);
+    kept = resolve(key, operand.extent, p.bounds, bad) && kept;
+    if (!kept) continue;
+    if (k < p.dst_keys) {
+      item.dst += key * operand.scale;
+      item.place = item.place * operand.extent + key;
+    } else {
+      item.src += key * operand.scale;
+    }
+  }
+  if (!kept) item.place = -1;
+  return item;
+}
+
+// One side's offset alone, of a position that is known to be kept. Not inlined: folds call it where
+// the quick way below does not do, and their registers are needed elsewhere.
+__device__ __noinline__ static int64_t walk_side(const Problem& p, int64_t position, bool source) {
+  int64_t at[kSlots] = {};
+  const int keys = p.dst_keys + p.src_keys;
+  walk_to(p.walk, position, 2 + keys, at);
+  int64_t offset = at[source ? 1 : 0];
+  bool bad = false;
+#pragma unroll
+  for (int k = 0; k < kMaxKeys; ++k) {
+    if (k >= keys || (k >= p.dst_keys) != source) continue;
+    int64_t key = read_key(p.keys[k], at[2 + k]);
+    resolve(key, p.keys[k].extent, p.bounds, bad);
+    offset += key * p.keys[k].scale;
+  }
+  return offset;
+}
+
+__device__ inline int64_t decode_src(const Problem& p, int64_t position) {
+  if (p.spelled_src != nullptr) return p.spelled_src[position];
+  if (p.src_keys == 0 && p.walk.rank == 1) return position * p.walk.axis[0].stride[1];
+  return walk_side(p, position, true);
+}
+
+__device__ inline int64_t decode_dst(const Problem& p, int64_t position) {
+  if (p.spelled_dst != nullptr) return p.spelled_dst[position];
+  return walk_side(p, position, false);
+}
+
+__device__ inline bool is_bad(const Flag* flag) {
+  return flag != nullptr && *reinterpret_cast<const volatile uint32_t*>(&flag->good) == 0;
+}
+__device__ inline void mark_bad(Flag* flag) { flag->good = 0; }
+
+inline constexpr int kThreads = 256;
+
+__device__ inline int64_t global_thread() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t grid_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+}  // namespace sow::detail::cuda

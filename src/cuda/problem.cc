@@ -1,0 +1,104 @@
+// Fills Problems from Transfers.
+#include "cuda/problem.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sow::detail::cuda {
+
+void Walk::push(int64_t size, const int64_t* strides, int slots) {
+  WalkAxis& at = axis[rank++];
+  at.size = size;
+  for (int k = 0; k < slots; ++k) at.stride[k] = strides[k];
+}
+
+void Walk::finish() {
+  count = 1;
+  for (int i = 0; i < rank; ++i) count *= axis[i].size;
+  narrow = count <= INT32_MAX;
+  if (!narrow) return;
+  for (int i = 0; i < rank; ++i) axis[i].divider.set(static_cast<uint32_t>(axis[i].size));
+}
+
+bool fits_problem(const Transfer& t, const Canonical& canonical) {
+  return t.dst_index.size() + t.src_index.size() <= static_cast<size_t>(kMaxKeys) &&
+         canonical.outer.size() + canonical.items.size() <= static_cast<size_t>(kWalkAxes);
+}
+
+namespace {
+
+void push_axis(Walk& walk, const Axis& axis) {
+  int64_t strides[kSlots] = {axis.dst, axis.src};
+  for (size_t k = 0; k < axis.index.size(); ++k) strides[2 + k] = axis.index[k];
+  walk.push(axis.size, strides, 2 + static_cast<int>(axis.index.size()));
+}
+
+int64_t lowest_bit(int64_t value) { return value & -value; }
+
+int alignment_of(const Problem& p, bool with_source) {
+  if (p.row_dst != 1 || (with_source && p.row_src != 1)) return 0;
+  const int64_t width = p.width;
+  int64_t all = 16 | (p.row * width) | static_cast<int64_t>(reinterpret_cast<uintptr_t>(p.dst));
+  if (with_source) all |= static_cast<int64_t>(reinterpret_cast<uintptr_t>(p.src));
+  if (p.spelled_dst != nullptr) return static_cast<int>(std::min(lowest_bit(all), width));
+  for (int i = 0; i < p.walk.rank; ++i) {
+    all |= p.walk.axis[i].stride[0] * width;
+    if (with_source) all |= p.walk.axis[i].stride[1] * width;
+  }
+  for (int k = 0; k < p.dst_keys; ++k) all |= p.keys[k].scale * width;
+  for (int k = p.dst_keys; with_source && k < p.dst_keys + p.src_keys; ++k) all |= p.keys[k].scale * width;
+  return static_cast<int>(lowest_bit(all));
+}
+
+}  // namespace
+
+int width_of(DType dtype) {
+  static constexpr uint8_t kWidths[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+  return kWidths[static_cast<int>(dtype)];
+}
+
+KeyOperand key_operand(const IndexOperand& index) {
+  KeyOperand key;
+  key.data = index.data;
+  key.extent = index.extent;
+  key.scale = index.scale;
+  key.narrow = index.dtype == DType::int32;
+  return key;
+}
+
+Problem make_problem(const Transfer& t, const Canonical& canonical) {
+  Problem p;
+  p.dst = t.dst.data;
+  p.src = t.src.data;
+  std::memcpy(p.scalar, t.scalar, sizeof(p.scalar));
+  p.outer_count = canonical.outer_count;
+  p.item_count = canonical.item_count;
+  p.row = canonical.row.size;
+  p.row_dst = canonical.row.dst;
+  p.row_src = canonical.row.src;
+  p.dtype = t.dtype;
+  p.width = width_of(t.dtype);
+  p.bounds = t.bounds;
+  p.reduce = t.reduce;
+  p.include_self = t.include_self;
+  p.negate = t.negate;
+  p.dst_keys = static_cast<int>(t.dst_index.size());
+  p.src_keys = static_cast<int>(t.src_index.size());
+  p.zero_dropped = t.dst_index.empty() && t.reduce == Reduce::assign;
+  p.places = p.outer_count;
+  for (const IndexOperand& index : t.dst_index) p.places *= index.extent;
+  if (p.item_count <= INT32_MAX) p.item_divider.set(static_cast<uint32_t>(p.item_count));
+  if (!fits_problem(t, canonical)) return p;
+  for (const Axis& axis : canonical.outer) push_axis(p.walk, axis);
+  for (const Axis& axis : canonical.items) push_axis(p.walk, axis);
+  p.walk.finish();
+  int k = 0;
+  for (const IndexOperand& index : t.dst_index) p.keys[k++] = key_operand(index);
+  for (const IndexOperand& index : t.src_index) p.keys[k++] = key_operand(index);
+  return p;
+}
+
+int row_alignment(const Problem& p) { return alignment_of(p, true); }
+int row_alignment_dst(const Problem& p) { return alignment_of(p, false); }
+
+}  // namespace sow::detail::cuda

@@ -1,0 +1,105 @@
+// A Transfer as kernels take it: plain data of fixed size that travels as a kernel parameter.
+#pragma once
+
+#include <cstdint>
+
+#include "sow/portable.h"
+#include "transfer/canonical.h"
+
+namespace sow::detail::cuda {
+
+// Division by a number known before the launch, for numerators below 2^31.
+struct FastDivider {
+  uint32_t divisor = 1, multiplier = 0, shift = 0;
+
+  void set(uint32_t by) {
+    divisor = by;
+    shift = 0;
+    while ((uint64_t{1} << shift) < by) ++shift;
+    multiplier = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - by)) / by + 1);
+  }
+#if defined(__CUDACC__)
+  __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, multiplier) + n) >> shift; }
+#endif
+};
+
+// The most dimensions and operands a Walk holds. What has more is spelled out in memory first
+// (spell.cu), so there is no limit on either.
+inline constexpr int kWalkAxes = 10;
+inline constexpr int kMaxKeys = 4;
+inline constexpr int kSlots = 2 + kMaxKeys;  // dst, src, keys
+
+struct WalkAxis {
+  FastDivider divider;
+  int64_t size = 1;
+  int64_t stride[kSlots] = {};
+};
+
+// Row-major positions to element offsets of several operands.
+struct Walk {
+  int rank = 0;
+  bool narrow = true;  // every position fits 31 bits
+  int64_t count = 1;
+  WalkAxis axis[kWalkAxes];
+
+  void push(int64_t size, const int64_t* strides, int slots);
+  void finish();  // once every axis is there
+};
+
+struct KeyOperand {
+  const char* data = nullptr;
+  int64_t extent = 0;
+  int64_t scale = 0;
+  bool narrow = false;  // int32
+};
+
+// The flag of one call: whether an index was bad, or values were too few. It starts as all ones.
+struct Flag {
+  uint32_t good;
+  unsigned long long first;  // the first bad key, in the order of the contract
+  int64_t trues;
+};
+
+// Positions are outer x items, items running fastest; each moves a row.
+struct Problem {
+  char* dst = nullptr;
+  const char* src = nullptr;  // null: the scalar
+  alignas(16) unsigned char scalar[16] = {};
+  Walk walk;
+  int dst_keys = 0, src_keys = 0;
+  KeyOperand keys[kMaxKeys];
+  // Where the walk and the keys were spelled out: places (-1: dropped) and offsets by position.
+  const int64_t* spelled_place = nullptr;
+  const int64_t* spelled_dst = nullptr;
+  const int64_t* spelled_src = nullptr;
+
+  int64_t outer_count = 1, item_count = 1;
+  FastDivider item_divider;
+  int64_t places = 1;  // what positions may meet in: outer x the extents of dst's keys
+  int64_t row = 1, row_dst = 0, row_src = 0;
+
+  DType dtype = DType::float32;
+  int width = 4;  // bytes of an element
+  Bounds bounds = Bounds::error;
+  Reduce reduce = Reduce::assign;
+  bool include_self = true;
+  bool negate = false;
+  bool zero_dropped = false;  // a gather gives zero where its key is dropped or bad
+
+  int64_t positions() const { return outer_count * item_count; }
+};
+
+int width_of(DType dtype);  // as size_of, which this library does not hold
+KeyOperand key_operand(const IndexOperand& index);
+
+// Whether the Transfer fits a Problem without being spelled out.
+bool fits_problem(const Transfer& transfer, const Canonical& canonical);
+Problem make_problem(const Transfer& transfer, const Canonical& canonical);
+
+// The largest power of two (at most 16) that divides every row's address, length and stride in
+// bytes, on both sides: how wide rows may be read and written. 0 unless rows are dense.
+int row_alignment(const Problem& problem);
+// The same for the destination alone, for a scalar source.
+int row_alignment_dst(const Problem& problem);
+
+}  // namespace sow::detail::cuda

@@ -1,0 +1,144 @@
+// From a Transfer to launches: make it plain data, choose a strategy, run it, keep what failed.
+#include "cuda/run.h"
+
+#include <cstring>
+
+#include "cuda/spell.h"
+
+namespace sow::detail::cuda {
+
+namespace {
+
+bool is_empty(const Transfer& transfer) {
+  for (const int64_t extent : transfer.shape) {
+    if (extent == 0) return true;
+  }
+  return false;
+}
+
+bool sums_complex(const Transfer& t) {
+  return t.mask_side == MaskSide::none && t.dtype >= DType::complex64 &&
+         (t.reduce == Reduce::add || t.reduce == Reduce::mean);
+}
+
+// Complex numbers as pairs of reals: one more dimension of size 2, everything else twice as far.
+// `parts` is where a scalar's parts lie on the device.
+Transfer as_parts(const Transfer& t, char* parts) {
+  Transfer out = t;
+  out.dtype = t.dtype == DType::complex64 ? DType::float32 : DType::float64;
+  const auto widen = [](Operand& operand) {
+    for (auto& stride : operand.strides) stride *= 2;
+    operand.strides.push_back(1);
+  };
+  out.shape.push_back(2);
+  if (t.src.data == nullptr) {
+    out.src.data = parts;
+    out.src.strides = Dims(t.shape.size(), 0);
+  }
+  widen(out.dst);
+  widen(out.src);
+  for (auto* side : {&out.dst_index, &out.src_index}) {
+    for (IndexOperand& index : *side) {
+      index.strides.push_back(0);
+      index.scale *= 2;
+    }
+  }
+  return out;
+}
+
+// Under clip an axis of size 0 has no nearest index, so every key is bad.
+bool all_keys_bad(const Transfer& t) {
+  if (t.bounds != Bounds::clip) return false;
+  for (const auto* side : {&t.dst_index, &t.src_index}) {
+    for (const IndexOperand& index : *side) {
+      if (index.extent == 0) return true;
+    }
+  }
+  return false;
+}
+
+void run_plain(const CudaContext& context, const Transfer& t) {
+  const DeviceState& device = device_state(context.device);
+  const cudaStream_t stream = stream_of(context);
+  const bool masked = t.mask_side != MaskSide::none;
+  const bool empty = is_empty(t);
+  const bool keys_checked = must_check_keys(t);
+  const bool mask_checked = masked && t.mask_side != MaskSide::skip && !empty;
+  if (empty && !keys_checked) return;
+
+  Canonical canonical;
+  Problem problem;
+  size_t spelled = 0;
+  if (!masked && !empty) {
+    canonical = canonicalize(t);
+    problem = make_problem(t, canonical);
+    if (!fits_problem(t, canonical)) spelled = spelling_bytes(problem);
+  }
+  const Case problem_case{t, canonical, problem, device};
+  const bool writes = !empty && (!all_keys_bad(t) || problem.zero_dropped);
+  const Strategy* strategy = writes ? &choose(problem_case, context.forced) : nullptr;
+  Carver measure(nullptr);
+  measure.take<Flag>(1);
+  measure.take<char>(static_cast<int64_t>(spelled));
+  measure.take<char>(strategy == nullptr ? 0 : static_cast<int64_t>(strategy->workspace(problem_case)));
+  const Scratch scratch(context, measure.used());
+  Carver carver(scratch.data());
+  Flag* flag = carver.take<Flag>(1);
+  char* spelling = carver.take<char>(static_cast<int64_t>(spelled));
+  char* workspace = carver.take<char>(1);
+  if (keys_checked || mask_checked) check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
+  else flag = nullptr;
+  if (spelled != 0) spell_out(problem, t, canonical, spelling, flag, stream);
+  if (strategy != nullptr) strategy->run({context, problem_case, problem, device, stream, flag, workspace});
+  if (keys_checked) report_bad_keys(context, t, flag, strategy == nullptr);
+  if (mask_checked) report_bad_mask(context, t, flag);
+}
+
+}  // namespace
+
+void run_transfer(const CudaContext& context, const Transfer& t) {
+  if (!sums_complex(t)) return run_plain(context, t);
+  const size_t bytes = t.src.data == nullptr ? sizeof(t.scalar) : 0;
+  const Scratch scratch(context, bytes);
+  if (bytes != 0) {
+    check(cudaMemcpyAsync(scratch.data(), t.scalar, bytes, cudaMemcpyHostToDevice, stream_of(context)), "cuda");
+  }
+  run_plain(context, as_parts(t, scratch.data()));
+}
+
+namespace {
+
+template <class F>
+auto with_case(const CudaContext& context, const Transfer& transfer, F&& f) {
+  const Transfer t = sums_complex(transfer) ? as_parts(transfer, nullptr) : transfer;
+  Canonical canonical;
+  Problem problem;
+  if (t.mask_side == MaskSide::none) {
+    canonical = canonicalize(t);
+    problem = make_problem(t, canonical);
+  }
+  return f(Case{t, canonical, problem, device_state(context.device)});
+}
+
+}  // namespace
+
+std::string explain_transfer(const CudaContext& context, const Transfer& transfer) {
+  if (is_empty(transfer)) return "nothing to do";
+  return with_case(context, transfer, [&](const Case& c) {
+    const Strategy& strategy = choose(c, context.forced);
+    return std::string(strategy.name) + ": " + strategy.says + ", " +
+           std::to_string(strategy.workspace(c)) + " bytes of workspace";
+  });
+}
+
+bool forced_supports(const CudaContext& context, const Transfer& transfer) {
+  if (context.forced == nullptr || is_empty(transfer)) return false;
+  return with_case(context, transfer, [&](const Case& c) {
+    for (const Strategy* strategy : strategies()) {
+      if (std::strcmp(strategy->name, context.forced) == 0) return strategy->supports(c);
+    }
+    return false;
+  });
+}
+
+}  // namespace sow::detail::cuda

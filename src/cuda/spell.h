@@ -1,0 +1,26 @@
+// Offsets written out in memory, for problems of more dimensions or keys than a kernel parameter
+// holds.
+#pragma once
+
+#include <vector>
+
+#include "cuda/problem.h"
+#include "cuda/runtime.h"
+
+namespace sow::detail::cuda {
+
+struct SpelledAxis {
+  int64_t size;
+  int64_t stride;
+};
+
+// offsets[i] becomes the offset of row-major position i.
+void spell_offsets(int64_t* offsets, int64_t count, const std::vector<SpelledAxis>& axes,
+                   cudaStream_t stream);
+
+size_t spelling_bytes(const Problem& problem);
+// Replaces the walk and the keys of a problem that does not fit; bad keys set the flag.
+void spell_out(Problem& problem, const Transfer& transfer, const Canonical& canonical, char* workspace,
+               Flag* flag, cudaStream_t stream);
+
+}  // namespace sow::detail::cuda

@@ -1,0 +1,30 @@
+// Every strategy of the backend, and the choice among them.
+#include <cstring>
+
+#include "cuda/strategies.h"
+
+namespace sow::detail::cuda {
+
+std::span<const Strategy* const> strategies() {
+  static const Strategy* const all[] = {
+      &kMove, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kOrdered,
+  };
+  return all;
+}
+
+const Strategy& choose(const Case& c, const char* forced) {
+  const Strategy* best = nullptr;
+  double best_cost = 0;
+  for (const Strategy* strategy : strategies()) {
+    if (!strategy->supports(c)) continue;
+    if (forced != nullptr && std::strcmp(strategy->name, forced) == 0) return *strategy;
+    const double cost = strategy->cost(c);
+    if (best != nullptr && cost >= best_cost) continue;
+    best = strategy;
+    best_cost = cost;
+  }
+  if (best == nullptr) throw Trouble{CudaStatus::device_error, "cuda: no strategy supports this Transfer"};
+  return *best;
+}
+
+}  // namespace sow::detail::cuda

@@ -1,0 +1,143 @@
+// The backend's side of the border: every function catches, and answers with a status.
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "core/cuda_table.h"
+#include "cuda/count_true.h"
+#include "cuda/failure.h"
+#include "cuda/run.h"
+#include "cuda/runtime.h"
+#include "sow/version.h"
+
+namespace sow::detail::cuda {
+
+namespace {
+
+void say(CudaText* text, const char* what) { std::snprintf(text->text, sizeof(text->text), "%s", what); }
+
+template <class F>
+CudaStatus guarded(CudaText* text, F&& f) noexcept {
+  try {
+    f();
+    return CudaStatus::ok;
+  } catch (const Trouble& trouble) {
+    say(text, trouble.text.c_str());
+    return trouble.status;
+  } catch (const std::bad_alloc&) {
+    say(text, "cuda: no memory on the host");
+    return CudaStatus::no_memory;
+  } catch (const std::exception& error) {
+    say(text, error.what());
+    return CudaStatus::device_error;
+  }
+}
+
+template <class F>
+CudaStatus on_device(const CudaContext* context, CudaText* text, F&& f) noexcept {
+  return guarded(text, [&] {
+    const DeviceGuard guard(context->device);
+    f();
+  });
+}
+
+CudaStatus device_count(int* count, CudaText* text) {
+  *count = 0;
+  return guarded(text, [&] {
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "cuda driver");
+    if (driver == 0) throw Trouble{CudaStatus::device_error, "cuda: there is no NVIDIA driver"};
+    check(cudaGetDeviceCount(count), "cuda");
+  });
+}
+
+CudaStatus describe_device(int device, CudaText* text) {
+  return guarded(text, [&] {
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, device), "cuda");
+    std::snprintf(text->text, sizeof(text->text), "%.120s, sm_%d%d, %.0f GiB", properties.name, properties.major,
+                  properties.minor, static_cast<double>(properties.totalGlobalMem) / (1 << 30));
+  });
+}
+
+CudaStatus allocate_table(const CudaContext* context, size_t bytes, void** out, CudaText* text) {
+  return on_device(context, text, [&] { *out = allocate(*context, bytes); });
+}
+
+CudaStatus deallocate_table(const CudaContext* context, void* data, CudaText* text) {
+  return on_device(context, text, [&] { deallocate(*context, data); });
+}
+
+CudaStatus copy(const CudaContext* context, void* to, const void* from, size_t bytes, CudaText* text) {
+  return on_device(context, text, [&] {
+    const cudaStream_t stream = stream_of(*context);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cuda copy");
+    check(cudaStreamSynchronize(stream), "cuda copy");
+  });
+}
+
+CudaStatus run(const CudaContext* context, const Transfer* transfer, CudaText* text) {
+  return on_device(context, text, [&] { run_transfer(*context, *transfer); });
+}
+
+CudaStatus explain(const CudaContext* context, const Transfer* transfer, CudaText* text) {
+  return on_device(context, text, [&] { say(text, explain_transfer(*context, *transfer).c_str()); });
+}
+
+CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_t count, int64_t* out, CudaText* text) {
+  return on_device(context, text, [&] { *out = count_true(*context, mask, count); });
+}
+
+CudaStatus synchronize(const CudaContext* context, bool whole_device, CudaText* text) {
+  return on_device(context, text, [&] {
+    check(whole_device ? cudaDeviceSynchronize() : cudaStreamSynchronize(stream_of(*context)), "cuda");
+  });
+}
+
+CudaStatus take_failure_table(const CudaContext* context, CudaFailure* out, CudaText* text) {
+  out->kind = CudaFailure::none;
+  return on_device(context, text, [&] { take_failure(*context, *out); });
+}
+
+const char* strategy_names() {
+  static const std::string* names = [] {
+    auto* all = new std::string;
+    for (const Strategy* strategy : strategies()) all->append(strategy->name).push_back('\0');
+    return all;
+  }();
+  return names->c_str();
+}
+
+bool supports(const CudaContext* context, const Transfer* transfer) {
+  bool answer = false;
+  CudaText text;
+  on_device(context, &text, [&] { answer = forced_supports(*context, *transfer); });
+  return answer;
+}
+
+}  // namespace
+
+}  // namespace sow::detail::cuda
+
+extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* sow_cuda_table() {
+  using namespace sow::detail;
+  static const CudaTable table = {
+      .version = kCudaTableVersion,
+      .size = sizeof(CudaTable),
+      .build = SOW_VERSION,
+      .device_count = cuda::device_count,
+      .describe_device = cuda::describe_device,
+      .allocate = cuda::allocate_table,
+      .deallocate = cuda::deallocate_table,
+      .copy = cuda::copy,
+      .run = cuda::run,
+      .explain = cuda::explain,
+      .count_true = cuda::count_true_table,
+      .synchronize = cuda::synchronize,
+      .take_failure = cuda::take_failure_table,
+      .strategy_names = cuda::strategy_names,
+      .supports = cuda::supports,
+  };
+  return &table;
+}

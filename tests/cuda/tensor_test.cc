@@ -1,0 +1,119 @@
+// Tensors on a device: copies, views, streams, threads, sizes beyond 2^31.
+#include <cuda_runtime.h>
+
+#include <thread>
+
+#include "cuda/device_problem.h"
+#include "sow/ops.h"
+
+namespace sow::test {
+namespace {
+
+TEST_F(Cuda, TensorsMoveBetweenHostAndDevice) {
+  const Tensor x = Tensor::arange(24, DType::int32).reshape({2, 3, 4});
+  const Tensor on_gpu = x.to(kGpu);
+  EXPECT_EQ(on_gpu.device(), kGpu);
+  EXPECT_EQ(on_gpu.to_vector<int32_t>(), x.to_vector<int32_t>());
+  EXPECT_EQ(on_gpu.transpose(0, 2).to_vector<int32_t>(), x.transpose(0, 2).to_vector<int32_t>());
+  EXPECT_EQ(on_gpu.flip(1).to({}).to_vector<int32_t>(), x.flip(1).to_vector<int32_t>());
+  EXPECT_EQ(on_gpu.to_string(), x.to_string());
+  const Tensor back = Tensor::zeros({2, 3, 4}, DType::int32);
+  back.copy_(on_gpu);
+  EXPECT_EQ(back.to_vector<int32_t>(), x.to_vector<int32_t>());
+  EXPECT_TRUE(on_gpu.to(kGpu).same_object(on_gpu));
+}
+
+TEST_F(Cuda, OperandsOnTwoDevicesAreAnError) {
+  const Tensor x = Tensor::zeros({4}, DType::float32, kGpu);
+  EXPECT_THROW(x.scatter_add_(0, Tensor::of<int64_t>({0}), Tensor::ones({1}, DType::float32)), Error);
+}
+
+TEST_F(Cuda, ForeignMemoryIsWrapped) {
+  void* data = nullptr;
+  ASSERT_EQ(cudaMalloc(&data, 4 * sizeof(float)), cudaSuccess);
+  bool given_back = false;
+  {
+    Tensor::Foreign foreign;
+    foreign.data = data;
+    foreign.shape = {4};
+    foreign.device = kGpu;
+    foreign.deleter = [&] {
+      cudaFree(data);
+      given_back = true;
+    };
+    const Tensor x = Tensor::wrap(std::move(foreign));
+    x.fill_(2.5);
+    EXPECT_EQ(x.to_vector<float>(), (std::vector<float>(4, 2.5f)));
+  }
+  EXPECT_TRUE(given_back);
+}
+
+TEST_F(Cuda, EveryThreadHasItsStream) {
+  constexpr int kThreads = 8;
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(kThreads, 0);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&wrong, t] {
+      cudaStream_t stream;
+      cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      {
+        const cuda::StreamGuard guard(stream);
+        const int64_t places = 100 + t;
+        const Tensor ones = Tensor::ones({20000}, DType::float32, kGpu);
+        const Tensor keys = Tensor::arange(20000).to(kGpu);
+        for (int round = 0; round < 20; ++round) {
+          const Tensor x = Tensor::zeros({places}, DType::float32, kGpu);
+          x.scatter_add_(0, Index(keys, Bounds::clip), ones);
+          std::vector<float> expected(static_cast<size_t>(places), 1);
+          expected.back() = static_cast<float>(20000 - places + 1);
+          wrong[t] += x.to_vector<float>() != expected;
+        }
+        cuda::synchronize();
+      }
+      cudaStreamDestroy(stream);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+}
+
+TEST_F(Cuda, MoreThan31BitsOfElements) {
+  const int64_t large = (int64_t{1} << 31) + 1000;
+  const Tensor x = Tensor::zeros({large}, DType::uint8, kGpu);
+  const Tensor keys = Tensor::of<int64_t>({large - 1, 5, -2}).to(kGpu);
+  x.scatter_add_(0, keys, Tensor::of<uint8_t>({1, 2, 3}).to(kGpu));
+  EXPECT_EQ(x.slice(0, large - 3, large).to_vector<uint8_t>(), (std::vector<uint8_t>{0, 3, 1}));
+  EXPECT_EQ(x.slice(0, 4, 7).to_vector<uint8_t>(), (std::vector<uint8_t>{0, 2, 0}));
+  // One key for all of them, and one value: the index and the source have stride 0.
+  const Tensor count = Tensor::zeros({2}, DType::int64, kGpu);
+  const Tensor one = Tensor::ones({1}, DType::int64, kGpu).broadcast_to({large});
+  const Tensor key = Tensor::ones({1}, DType::int64, kGpu).broadcast_to({large});
+  count.scatter_add_(0, key, one);
+  EXPECT_EQ(count.to_vector<int64_t>(), (std::vector<int64_t>{0, large}));
+  const Tensor mask = Tensor::ones({1}, DType::bool_, kGpu).broadcast_to({large});
+  EXPECT_EQ(x.masked_fill(mask, 7).slice(0, large - 2, large).to_vector<uint8_t>(), (std::vector<uint8_t>{7, 7}));
+}
+
+TEST_F(Cuda, OneBitPatternHoweverOften) {
+  const int64_t updates = int64_t{1} << 22, places = 8;
+  std::vector<float> values(static_cast<size_t>(updates));
+  std::vector<int64_t> keys(static_cast<size_t>(updates));
+  std::mt19937_64 engine(7);
+  for (int64_t i = 0; i < updates; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(engine());
+    const uint32_t finite = (bits & 0x7f800000u) == 0x7f800000u ? bits & ~0x40000000u : bits;
+    std::memcpy(&values[static_cast<size_t>(i)], &finite, 4);
+    keys[static_cast<size_t>(i)] = static_cast<int64_t>(engine() % places);
+  }
+  const Tensor source = Tensor::of(values, {updates}), index = Tensor::of(keys, {updates});
+  const Tensor expected = Tensor::zeros({places}, DType::float32).scatter_add(0, index, source);
+  const Tensor gpu_source = source.to(kGpu), gpu_index = index.to(kGpu);
+  for (int round = 0; round < 100; ++round) {
+    const Tensor x = Tensor::zeros({places}, DType::float32, kGpu);
+    x.scatter_add_(0, gpu_index, gpu_source);
+    ASSERT_EQ(x.to_vector<float>(), expected.to_vector<float>());
+  }
+}
+
+}  // namespace
+}  // namespace sow::test
