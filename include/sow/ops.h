@@ -114,7 +114,8 @@ SOW_API Tensor flatten(const Tensor& x, int64_t first = 0, int64_t last = -1);
 SOW_API Tensor reshape(const Tensor& x, const Dims& shape);
 SOW_API Tensor transpose(const Tensor& x, int64_t axis1, int64_t axis2);
 
-// Runs `calls` without writing anything and says, in words, how each step would be done.
+// Runs `calls` and says, in words, how each step was done; what they would write in place stays
+// as it was.
 SOW_API std::string explain(const std::function<void()>& calls);
 
 }  // namespace sow

@@ -77,6 +77,7 @@ Tensor run_in_place(Call& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (may_share_bytes(destination, call.inputs[i])) call.inputs[i] = call.inputs[i].clone();
   }
+  const KeepWhileExplaining keep(destination);
   call.op->lower(call, destination);
   destination.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
   return destination;

@@ -5,6 +5,7 @@
 #include "core/cuda_backend.h"
 #include "core/fail.h"
 #include "core/float_state.h"
+#include "core/layout.h"
 #include "core/memory.h"
 #include "transfer/map.h"
 #include "transfer/plan.h"
@@ -19,6 +20,17 @@ int64_t count_true(const void* mask, int64_t count);  // src/cpu/mask_scan.h
 namespace {
 
 thread_local std::string* explanation = nullptr;
+thread_local const Tensor* kept_as_is = nullptr;
+
+// Inside explain() everything runs, so that later steps see the values they look at, except what
+// would write to a tensor of the caller's.
+bool is_kept(const Transfer& transfer) {
+  if (kept_as_is == nullptr || kept_as_is->numel() == 0) return false;
+  const Tensor& tensor = *kept_as_is;
+  const ByteRange range = byte_range(tensor.shape(), tensor.strides(), size_of(tensor.dtype()));
+  const char* data = static_cast<const char*>(tensor.data());
+  return transfer.dst.data >= data + range.first && transfer.dst.data < data + range.last;
+}
 
 // Workspace for one run: small ones on the stack, because a pool costs more than a small call.
 class Workspace {
@@ -53,7 +65,7 @@ void copy_cpu(void* to, const void* from, size_t bytes, int) { std::memcpy(to, f
 
 void run_cpu(const Transfer& transfer, int) {
   const FloatStateGuard guard;
-  if (explanation == nullptr) check_indices(transfer);
+  check_indices(transfer);
   Canonical canonical;
   if (transfer.mask_side == MaskSide::none) {
     canonical = canonicalize(transfer);
@@ -67,7 +79,7 @@ void run_cpu(const Transfer& transfer, int) {
   const Plan plan = plan_transfer(transfer, canonical);
   if (explanation != nullptr) {
     *explanation += describe(transfer, canonical, plan);
-    return;
+    if (is_kept(transfer)) return;
   }
   try {
     Workspace workspace(plan.workspace);
@@ -84,6 +96,11 @@ void map_cpu(const Map& map, int) { run_map_cpu(map); }
 }  // namespace
 
 std::string* current_explanation() { return explanation; }
+
+KeepWhileExplaining::KeepWhileExplaining(const Tensor& tensor) : previous_(kept_as_is) {
+  if (explanation != nullptr) kept_as_is = &tensor;
+}
+KeepWhileExplaining::~KeepWhileExplaining() { kept_as_is = previous_; }
 
 const DeviceTable& cpu_table() {
   static const DeviceTable table = {

@@ -20,7 +20,6 @@ void execute(const Map& map, Device device) {
   if (std::string* text = current_explanation()) {
     *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op), map.out_dtype,
                          map.shape);
-    return;
   }
   for (const int64_t extent : map.shape) {
     if (extent == 0) return;

@@ -99,7 +99,19 @@ void check_indices(const Transfer& transfer);
 // The reference executor: serial, plain, and by definition right. It checks nothing.
 void run_reference(const Transfer& transfer);
 
-// Checks, plans and runs on the device of the operands; inside explain() it only plans.
+// Checks, plans and runs on the device of the operands.
 void execute(const Transfer& transfer, Device device);
+
+// While one lives, inside explain(), nothing is written to the tensor.
+class KeepWhileExplaining {
+ public:
+  explicit KeepWhileExplaining(const Tensor& tensor);
+  ~KeepWhileExplaining();
+  KeepWhileExplaining(const KeepWhileExplaining&) = delete;
+  KeepWhileExplaining& operator=(const KeepWhileExplaining&) = delete;
+
+ private:
+  const Tensor* previous_;
+};
 
 }  // namespace sow::detail
