@@ -7,6 +7,7 @@
 //   bool finish(State, updates, self, T&)  the result, or false: a float sum that may be inexact
 //
 // A sum that finish refuses is added up again in a Long, which never refuses.
+// single_update() is the whole fold of a place that meets one update.
 #pragma once
 
 #include <complex>
@@ -320,5 +321,25 @@ struct Accumulator<Word<Width>, Reduce::assign> {
 template <class T, Reduce R>
 inline constexpr bool may_refuse =
     (is_float_element<T> || is_complex_element<T>) && (R == Reduce::add || R == Reduce::mean);
+
+template <class T, Reduce R>
+inline bool single_update(const T& old, bool self, const T& x, T& out) {
+  using A = Accumulator<T, R>;
+  if constexpr ((std::is_same_v<T, float> || std::is_same_v<T, double>) && is_float_sum<T, R>) {
+    // One addition rounds once, to the type or to float64.
+    if constexpr (R == Reduce::add) {
+      out = canonical_nan(self ? old + x : x);
+    } else {
+      const double sum = self ? static_cast<double>(old) + static_cast<double>(x) : static_cast<double>(x);
+      out = mean_of<T>(sum, 1 + self);
+    }
+    return true;
+  } else {
+    typename A::State state = A::start();
+    if (self && R != Reduce::assign) A::seed(state, old);
+    A::add(state, x, 0);
+    return A::finish(state, 1, self, out);
+  }
+}
 
 }  // namespace sow::detail

@@ -56,6 +56,8 @@ class CellFold {
     }
   }
 
+  const Touched& touched() const { return touched_; }
+
  private:
   const FoldKernels& kernels_;
   int64_t count_;

@@ -122,6 +122,37 @@ struct CellKernels {
     return end;
   }
 
+  static void count_met(const Block& block, uint8_t* met, const uint32_t* cells, int count) {
+    const char* data = block.first;
+    const int64_t step = block.step * static_cast<int64_t>(sizeof(T));
+    for (int i = 0; i < count; ++i) {
+      const uint8_t before = met[cells[i]];
+      met[cells[i]] = static_cast<uint8_t>(before + (before < 2));
+      __builtin_prefetch(data + cells[i] * step, 1, 2);
+    }
+  }
+
+  static int write_singles(const Block& block, uint8_t* met, const uint32_t* cells, const char* values,
+                           int count, const Leftovers& left) {
+    T* data = reinterpret_cast<T*>(block.first);
+    int kept = 0;
+    for (int i = 0; i < count; ++i) {
+      const uint32_t cell = cells[i];
+      const T value = load_element<T>(values + i * static_cast<int64_t>(sizeof(T)));
+      T& to = data[cell * block.step];
+      T result;
+      if (met[cell] == 1 && single_update<T, R>(to, block.include_self, value, result)) {
+        to = result;
+        met[cell] = 0;
+        continue;
+      }
+      left.cells[kept] = cell;
+      store_element(left.values + kept * static_cast<int64_t>(sizeof(T)), value);
+      ++kept;
+    }
+    return kept;
+  }
+
   static void open(const Destination& dst, int64_t offset, State* states, int width) {
     for (int c = 0; c < width; ++c) {
       states[c] = A::start();

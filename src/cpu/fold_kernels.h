@@ -42,6 +42,12 @@ struct Block {
   bool include_self = true;
 };
 
+// Room for a batch of updates.
+struct Leftovers {
+  uint32_t* cells = nullptr;
+  char* values = nullptr;
+};
+
 // The cells that were met, in the order of their first update.
 struct Touched {
   int64_t* offsets = nullptr;
@@ -101,6 +107,13 @@ struct FoldKernels {
   // them; returns the first cell that it did not come to.
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,
                           int64_t room);
+
+  // Blocks of which few places are met. First every update is counted in `met` (up to 2); then
+  // places that are met once are written, and their counts cleared. What is left over goes to
+  // `cells` and `values` of Leftovers.
+  void (*count_met)(const Block&, uint8_t* met, const uint32_t* cells, int count);
+  int (*write_singles)(const Block&, uint8_t* met, const uint32_t* cells, const char* values, int count,
+                       const Leftovers&);
 
   // Cells that are opened one by one, at their first update.
   void (*accumulate)(const Cells&, const Destination&, const Updates&, Touched* touched);

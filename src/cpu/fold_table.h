@@ -24,6 +24,8 @@ const FoldKernels* kernels_of() {
     k.open_block = Cell::open_block;
     k.add_to_block = Cell::add_to_block;
     k.finish_block = Cell::finish_block;
+    k.count_met = Cell::count_met;
+    k.write_singles = Cell::write_singles;
     k.accumulate = Cell::accumulate;
     k.finish = Cell::finish;
     k.merge = Cell::merge;

@@ -1,6 +1,9 @@
 // Strategy "ordered": the items are sorted by destination, then each destination row is folded in
 // registers and written once.
+#include <optional>
+
 #include "core/parallel.h"
+#include "cpu/held_rows.h"
 #include "cpu/row_fold.h"
 #include "cpu/row_order.h"
 #include "cpu/strategies.h"
@@ -42,17 +45,27 @@ class Worker {
       : transfer_(t),
         canonical_(c),
         kernels_(*fold_kernels(t.dtype, t.reduce)),
-        order_(t, c, workers, carver),
-        fold_(kernels_, c.item_count, c.row.size, workers, carver) {}
+        places_(item_places(t)),
+        sources_(item_sources(t, c)),
+        order_(usable_order(t, c)) {
+    if (order_ != nullptr) {
+      held_.emplace(t, c, *order_, carver);
+    } else {
+      sorted_.emplace(t, c, workers, carver);
+    }
+    fold_.emplace(kernels_, c.item_count, c.row.size, workers, carver);
+  }
 
   void run(int64_t first, int64_t last, bool one_order) {
     for (int64_t position = first; position < last; ++position) {
-      order_.build(outer_base(canonical_, position));
+      const OuterBase base = outer_base(canonical_, position);
+      int64_t segments;
+      const RowJob job = held_ ? held_job(base, segments) : sorted_job(base, segments);
       const int64_t count = one_order ? last - first : 1;
-      fold_.run(job(), order_.segments(), count, [&](int64_t at, RowJob& job) {
-        const OuterBase base = outer_base(canonical_, position + at);
-        job.src_base = source_base(base.src);
-        job.dst_base = base.dst + order_.places().lowest();
+      fold_->run(job, segments, count, [&](int64_t at, RowJob& one) {
+        const OuterBase there = outer_base(canonical_, position + at);
+        one.src_base = is_scalar() ? 0 : there.src + sources_.lowest();
+        one.dst_base = there.dst + places_.lowest();
       });
       if (one_order) return;
     }
@@ -60,19 +73,34 @@ class Worker {
 
  private:
   bool is_scalar() const { return transfer_.src.data == nullptr; }
-  int64_t source_base(int64_t base) const { return is_scalar() ? 0 : base + order_.sources().lowest(); }
 
-  RowJob job() const {
+  RowJob sorted_job(const OuterBase& base, int64_t& segments) {
+    sorted_->build(base);
+    RowJob job = plain_job();
+    job.codes = sorted_->codes();
+    job.begins = sorted_->begins();
+    job.places = sorted_->keys();
+    job.items = sorted_->items();
+    segments = sorted_->segments();
+    return job;
+  }
+  RowJob held_job(const OuterBase& base, int64_t& segments) {
+    held_->build(base, sources_);
+    RowJob job = plain_job();
+    job.codes = held_->codes();
+    job.begins = order_->begins.data();
+    job.places = order_->keys.data();
+    job.items = static_cast<int64_t>(order_->positions.size());
+    segments = static_cast<int64_t>(order_->begins.size()) - 1;
+    return job;
+  }
+  RowJob plain_job() const {
     RowJob job;
     job.src = is_scalar() ? reinterpret_cast<const char*>(transfer_.scalar) : transfer_.src.data;
-    job.src_step = is_scalar() ? 0 : order_.sources().step();
+    job.src_step = is_scalar() ? 0 : sources_.step();
     job.src_column = is_scalar() ? 0 : canonical_.row.src;
-    job.codes = order_.codes();
-    job.begins = order_.begins();
-    job.places = order_.keys();
-    job.items = order_.items();
     job.dst = transfer_.dst.data;
-    job.dst_step = order_.places().step();
+    job.dst_step = places_.step();
     job.dst_column = canonical_.row.dst;
     job.last_column = canonical_.row.size;
     job.include_self = transfer_.include_self;
@@ -83,8 +111,11 @@ class Worker {
   const Transfer& transfer_;
   const Canonical& canonical_;
   const FoldKernels& kernels_;
-  RowOrder order_;
-  RowFold fold_;
+  const PlaceCode places_, sources_;
+  const IndexOrder* order_;
+  std::optional<HeldRows> held_;
+  std::optional<RowOrder> sorted_;
+  std::optional<RowFold> fold_;
 };
 
 size_t worker_bytes(const Transfer& t, const Canonical& c, int workers) {
@@ -113,7 +144,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   double places = 1;
   for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
   const double rows = std::min(places, items) * outer;
-  const double sorts = items * (layout.one_order ? 1 : outer);
+  const double sorts = usable_order(t, c) != nullptr ? 0 : items * (layout.one_order ? 1 : outer);
   const double each = sorts * tuning::kSortNs + rows * tuning::kRowNs + items * outer * tuning::kRowItemNs +
                       elements * tuning::kRowByteNs * static_cast<double>(size_of(t.dtype));
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kOrderNs + (workers > 1 ? 4 * tuning::kRegionNs : 0) + each / workers;

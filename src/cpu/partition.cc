@@ -2,11 +2,13 @@
 // fits the cache; then every bucket is folded on its own.
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/code_reader.h"
 #include "cpu/direct_walk.h"
+#include "cpu/sparse_fold.h"
 #include "cpu/strategies.h"
 #include "cpu/word.h"
 
@@ -21,6 +23,7 @@ struct Layout {
   int bucket_bits;  // a bucket has 2^bucket_bits places
   int64_t buckets;
   bool direct;    // buckets are applied to the destination itself
+  bool sparse;    // few places are met
   bool constant;  // every update has the same value
   int workers;
 };
@@ -32,7 +35,8 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.updates = c.outer_count * c.item_count * c.row.size;
   layout.direct = is_direct(t);
   layout.constant = t.src.data == nullptr;
-  const int64_t bytes = layout.direct ? layout.kernels->value_size : 4 + layout.kernels->state_size;
+  layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * layout.updates;
+  const int64_t bytes = layout.direct || layout.sparse ? layout.kernels->value_size : 4 + layout.kernels->state_size;
   layout.bucket_bits = 4;
   const auto places_of = [&] { return int64_t{1} << layout.bucket_bits; };
   while (2 * places_of() * bytes <= tuning::kBucketBytes ||
@@ -56,7 +60,12 @@ struct Memory {
   static size_t cell_bytes(const Layout& layout) {
     if (layout.direct) return 0;
     Carver counter(nullptr);
-    BlockFold fold(*layout.kernels, int64_t{1} << layout.bucket_bits, counter);
+    const int64_t places = int64_t{1} << layout.bucket_bits;
+    if (layout.sparse) {
+      SparseFold fold(*layout.kernels, places, layout.updates, counter);
+    } else {
+      BlockFold fold(*layout.kernels, places, counter);
+    }
     return counter.used();
   }
 
@@ -156,31 +165,38 @@ class Partition {
   void fold_buckets(int w, std::atomic<int64_t>& next) const {
     Carver carver(memory_.cells + Memory::cell_bytes(layout_) * static_cast<size_t>(w));
     const int64_t places = int64_t{1} << layout_.bucket_bits;
+    std::optional<SparseFold> sparse;
+    std::optional<BlockFold> block;
+    if (layout_.sparse) {
+      sparse.emplace(kernels_, places, layout_.updates, carver);
+      sparse->clear();
+    } else if (!layout_.direct) {
+      block.emplace(kernels_, places, carver);
+    }
     for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.buckets;) {
       if (memory_.starts[b] == memory_.starts[b + 1]) continue;
-      Block block;
-      block.first = transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size;
-      block.step = layout_.places.step();
-      block.include_self = transfer_.include_self;
-      const int64_t count = std::min(places, layout_.places.count() - b * places);
-      Carver memory = carver;
-      fold_bucket(b, block, count, memory);
+      const Block range{transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size,
+                        layout_.places.step(), transfer_.include_self};
+      const auto walk = [&](auto&& f) { read_bucket(b, f); };
+      if (sparse) {
+        sparse->run(range, [&](auto&& f) { walk([&](const uint32_t* cells, const char*, int n) { f(cells, n); }); },
+                    walk);
+      } else if (block) {
+        fold_block(*block, range, std::min(places, layout_.places.count() - b * places), walk);
+      } else {
+        walk([&](const uint32_t* cells, const char* values, int count) {
+          kernels_.apply_to_block(range, cells, values, count);
+        });
+      }
     }
   }
 
-  void fold_bucket(int64_t bucket, const Block& block, int64_t places, Carver& memory) const {
-    if (layout_.direct) {
-      return read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) {
-        kernels_.apply_to_block(block, cells, values, count);
-      });
-    }
-    BlockFold fold(kernels_, int64_t{1} << layout_.bucket_bits, memory);
-    fold.open(block, places);
-    read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) { fold.add(cells, values, count); });
-    fold.finish(block, 0, places, [&] {
-      read_bucket(bucket, [&](const uint32_t* cells, const char* values, int count) {
-        fold.add_again(cells, values, count);
-      });
+  template <class Walk>
+  static void fold_block(BlockFold& fold, const Block& range, int64_t places, Walk&& walk) {
+    fold.open(range, places);
+    walk([&](const uint32_t* cells, const char* values, int count) { fold.add(cells, values, count); });
+    fold.finish(range, 0, places, [&] {
+      walk([&](const uint32_t* cells, const char* values, int count) { fold.add_again(cells, values, count); });
     });
   }
 
@@ -206,9 +222,13 @@ bool supports(const Transfer& t, const Canonical& c) {
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
+  const double rows = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count);
+  const double updates = rows * static_cast<double>(c.row.size);
+  if (updates < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
-  const double updates = static_cast<double>(layout.updates);
-  const double fold = layout.direct ? tuning::kDirectNs : tuning::kCellNs;
+  const double places = static_cast<double>(layout.places.count());
+  const double fold = layout.direct ? tuning::kDirectNs : layout.sparse ? tuning::kSparseNs
+                                                                        : tuning::kBlockNs + tuning::kBlockCellNs * places / updates;
   const double buckets = static_cast<double>(layout.buckets) * tuning::kTaskNs;
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs + buckets +
          updates * (tuning::kPartitionNs + fold) / layout.workers;

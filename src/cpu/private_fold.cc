@@ -109,6 +109,8 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
+  const double rows = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count);
+  if (rows * static_cast<double>(c.row.size) < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
   const double cells = static_cast<double>(layout.places.count());
   const double bytes = cells * (4 + layout.kernels->state_size);

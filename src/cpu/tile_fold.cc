@@ -1,24 +1,35 @@
-// Strategy "tile": one outer position after the other, folded in cells; workers share the positions.
+// Strategy "tile": one outer position after the other, its places in cells; workers share the
+// positions.
+#include <optional>
+
 #include "core/parallel.h"
+#include "cpu/block_fold.h"
 #include "cpu/cell_map.h"
+#include "cpu/code_reader.h"
+#include "cpu/sparse_fold.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
-#include "cpu/tuning.h"
-#include "cpu/update_reader.h"
 
 namespace sow::detail {
 
 namespace {
 
+enum class Way {
+  block,   // most places are met: one sweep opens all cells, one writes them
+  sparse,  // few are: places with one update need no cell
+  mapped,  // rows, and few updates of very many places
+};
+
 struct Layout {
   const FoldKernels* kernels;
   PlaceCode places;
+  Way way;
+  bool hashed;
   int64_t cells;  // per worker
   int64_t touched;
   int width;      // columns at a time
-  int64_t tasks;  // outer positions x column blocks
   int64_t blocks;
-  bool hashed;
+  int64_t tasks;  // outer positions x column blocks
   int workers;
 };
 
@@ -26,61 +37,92 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   Layout layout;
   layout.kernels = fold_kernels(t.dtype, t.reduce);
   layout.places = item_places(t);
+  const int64_t places = layout.places.count();
   layout.width = static_cast<int>(std::min<int64_t>(c.row.size, kMaxCellWidth));
   layout.blocks = (c.row.size + layout.width - 1) / layout.width;
   layout.tasks = c.outer_count * layout.blocks;
   const int64_t updates = layout.tasks * c.item_count * layout.width;
-  const bool serial = updates < tuning::kSerialUpdates;
-  layout.workers = serial ? 1 : static_cast<int>(std::min<int64_t>(threads, layout.tasks));
+  layout.workers = updates < tuning::kSerialUpdates ? 1 : static_cast<int>(std::min<int64_t>(threads, layout.tasks));
+  layout.touched = std::min(c.item_count, places);
+  // Cells are emptied once a worker, a hash table once a task.
   const int64_t runs = (layout.tasks + layout.workers - 1) / layout.workers;
-  layout.touched = std::min(c.item_count, layout.places.count());
-  // Dense cells are emptied once a worker, a hash table once a task.
-  layout.hashed = c.item_count <= tuning::kHashedItems && layout.places.count() > 8 * c.item_count * runs;
-  layout.cells = layout.hashed ? layout.touched : layout.places.count();
+  layout.hashed = c.item_count <= tuning::kHashedItems && places > tuning::kHashedPlaces * c.item_count * runs;
+  layout.way = layout.hashed || layout.width > 1           ? Way::mapped
+               : places > tuning::kSparsePlaces * c.item_count ? Way::sparse
+                                                            : Way::block;
+  layout.cells = layout.hashed ? layout.touched : places;
   return layout;
 }
 
 class Worker {
  public:
   Worker(const Transfer& t, const Canonical& c, const Layout& layout, Carver& carver)
-      : layout_(layout),
-        map_(layout.places, c.item_count, layout.hashed, carver),
-        fold_(*layout.kernels, layout.cells, layout.touched, layout.width, carver),
-        transfer_(t),
-        canonical_(c) {}
+      : layout_(layout), kernels_(*layout.kernels), transfer_(t), canonical_(c) {
+    if (layout.way == Way::block) block_.emplace(kernels_, layout.cells, carver);
+    if (layout.way == Way::sparse) sparse_.emplace(kernels_, layout.cells, c.item_count, carver);
+    if (layout.way == Way::mapped) {
+      map_.emplace(layout.places, c.item_count, layout.hashed, carver);
+      cells_.emplace(kernels_, layout.cells, layout.touched, layout.width, carver);
+    }
+  }
 
   void run(int64_t first, int64_t last) {
-    UpdateReader reader(transfer_, canonical_, *layout_.kernels);
-    fold_.clear();
+    if (layout_.way == Way::mapped) return run_mapped(first, last);
+    if (sparse_) sparse_->clear();
+    CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
     for (int64_t task = first; task < last; ++task) {
-      const OuterBase base = outer_base(canonical_, task / layout_.blocks);
-      const int64_t column = task % layout_.blocks * layout_.width;
-      const int width = static_cast<int>(std::min<int64_t>(layout_.width, canonical_.row.size - column));
-      run_task(reader, base, column, width);
+      const OuterBase base = outer_base(canonical_, task);
+      const Block block{transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size,
+                        layout_.places.step(), transfer_.include_self};
+      const auto walk = [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); };
+      if (sparse_) {
+        sparse_->run(block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); }, walk);
+      } else {
+        run_block(block, walk);
+      }
     }
   }
 
  private:
-  void run_task(UpdateReader& reader, const OuterBase& base, int64_t column, int width) {
-    Destination dst{transfer_.dst.data + column * canonical_.row.dst * layout_.kernels->value_size,
-                    canonical_.row.dst, transfer_.include_self};
-    const auto walk = [&](auto&& take) {
-      reader.read(base, 0, canonical_.item_count, column, width, [&](Updates& updates) {
-        map_.map(base.dst, updates);
-        take(updates);
-      });
-    };
-    map_.clear();
-    fold_.set_width(width);
-    walk([&](const Updates& updates) { fold_.add(dst, updates); });
-    fold_.finish(dst, walk);
+  template <class Walk>
+  void run_block(const Block& block, Walk&& walk) {
+    block_->open(block, layout_.cells);
+    walk([&](const uint32_t* cells, const char* values, int count) { block_->add(cells, values, count); });
+    block_->finish(block, 0, layout_.cells, [&] {
+      walk([&](const uint32_t* cells, const char* values, int count) { block_->add_again(cells, values, count); });
+    });
+  }
+
+  void run_mapped(int64_t first, int64_t last) {
+    UpdateReader reader(transfer_, canonical_, kernels_);
+    cells_->clear();
+    for (int64_t task = first; task < last; ++task) {
+      const OuterBase base = outer_base(canonical_, task / layout_.blocks);
+      const int64_t column = task % layout_.blocks * layout_.width;
+      const int width = static_cast<int>(std::min<int64_t>(layout_.width, canonical_.row.size - column));
+      const Destination dst{transfer_.dst.data + column * canonical_.row.dst * kernels_.value_size,
+                            canonical_.row.dst, transfer_.include_self};
+      const auto walk = [&](auto&& take) {
+        reader.read(base, 0, canonical_.item_count, column, width, [&](Updates& updates) {
+          map_->map(base.dst, updates);
+          take(updates);
+        });
+      };
+      map_->clear();
+      cells_->set_width(width);
+      walk([&](const Updates& updates) { cells_->add(dst, updates); });
+      cells_->finish(dst, walk);
+    }
   }
 
   const Layout& layout_;
-  CellMap map_;
-  CellFold fold_;
+  const FoldKernels& kernels_;
   const Transfer& transfer_;
   const Canonical& canonical_;
+  std::optional<BlockFold> block_;
+  std::optional<SparseFold> sparse_;
+  std::optional<CellMap> map_;
+  std::optional<CellFold> cells_;
 };
 
 size_t worker_bytes(const Transfer& t, const Canonical& c, const Layout& layout) {
@@ -98,25 +140,35 @@ bool supports(const Transfer& t, const Canonical& c) {
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
-  return worker_bytes(t, c, layout) * layout.workers;
+  return worker_bytes(t, c, layout) * static_cast<size_t>(layout.workers);
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
+  const size_t bytes = worker_bytes(t, c, layout);
   const double updates = static_cast<double>(c.item_count) * static_cast<double>(layout.tasks);
-  const double bytes = static_cast<double>(layout.cells) * (4 + layout.width * layout.kernels->state_size);
-  const double each = tuning::kCellNs + tuning::kCellColumnNs * layout.width + tuning::miss_ns(bytes) +
-                      (layout.hashed ? tuning::kHashNs : 0);
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + static_cast<double>(layout.tasks) * tuning::kTaskNs +
-         static_cast<double>(layout.cells) * 0.1 + updates * each / layout.workers +
-         (layout.workers > 1 ? tuning::kRegionNs : 0);
+  const double cells = static_cast<double>(layout.cells);
+  double each = 0, once = 0;
+  if (layout.way == Way::block) {
+    each = tuning::kBlockNs + tuning::miss_ns(static_cast<double>(bytes));
+    once = cells * tuning::kBlockCellNs;
+  } else if (layout.way == Way::sparse) {
+    each = tuning::kSparseNs + tuning::miss_ns(cells * layout.kernels->value_size);
+  } else {
+    each = tuning::kCellNs + tuning::kCellColumnNs * layout.width + tuning::miss_ns(static_cast<double>(bytes)) +
+           (layout.hashed ? tuning::kHashNs : 0);
+  }
+  const double tasks = static_cast<double>(layout.tasks) * (tuning::kTaskNs + once);
+  return over_budget(t, c, bytes * static_cast<size_t>(layout.workers)) + tuning::kCallNs +
+         (layout.workers > 1 ? tuning::kRegionNs : 0) + (layout.way == Way::block ? 0 : cells * tuning::kEmptyCellNs) +
+         (tasks + updates * each) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
   const size_t bytes = worker_bytes(t, c, layout);
   parallel_run(layout.workers, [&](int index, int count) {
-    Carver carver(memory + bytes * index);
+    Carver carver(memory + bytes * static_cast<size_t>(index));
     Worker worker(t, c, layout, carver);
     worker.run(layout.tasks * index / count, layout.tasks * (index + 1) / count);
   });

@@ -30,11 +30,21 @@ inline constexpr int64_t kPrivateCells = 65536;
 inline constexpr int64_t kBucketBytes = 512 * 1024;
 inline constexpr int64_t kMostBuckets = 1024;
 
+// Beyond so many places an update, cells are found through a hash table (tile), and places with
+// one update are written without a cell (tile, partition).
+inline constexpr int64_t kHashedPlaces = 32;
+inline constexpr int64_t kSparsePlaces = 2;
+
 // Costs in nanoseconds that strategies estimate with.
 inline constexpr double kCallNs = 100;
 inline constexpr double kRegionNs = 4000;
 inline constexpr double kTaskNs = 60;
-inline constexpr double kCellNs = 3;
+inline constexpr double kNeverNs = 1e12;  // too small a problem for this strategy
+inline constexpr double kBlockNs = 2.5;
+inline constexpr double kBlockCellNs = 1.5;
+inline constexpr double kSparseNs = 5;
+inline constexpr double kEmptyCellNs = 0.02;
+inline constexpr double kCellNs = 8;
 inline constexpr double kCellColumnNs = 0.8;
 inline constexpr double kHashNs = 3;
 inline constexpr double kDirectNs = 2;
