@@ -110,6 +110,8 @@ class Checker {
   void check_strategy(Case& c, const Strategy& strategy, int threads, const std::string& note) {
     const auto& transfer = c.problem.transfer;
     if (c.canonical.empty || !strategy.supports(transfer, c.canonical)) return;
+    const bool serial = std::string_view(strategy.name) == "reference";
+    if (serial && threads != 1) return;  // neither threads nor instructions are anything to it
     ++uses_[strategy.name];
     const size_t bytes = strategy.workspace(transfer, c.canonical, threads);
     const Plan plan{&strategy, threads, bytes};
