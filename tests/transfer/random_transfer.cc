@@ -146,13 +146,9 @@ class Builder {
   void build_indexed() {
     Outline outline = draw_.chance(75) ? outline_small(draw_) : outline_large(draw_);
     t().op = "random";
-    bool empty = false;
-    for (const auto& dim : outline.dims) {
-      t().shape.push_back(dim.size);
-      empty = empty || dim.size == 0;
-    }
+    for (const auto& dim : outline.dims) t().shape.push_back(dim.size);
     t().bounds = draw_.pick({Bounds::error, Bounds::drop, Bounds::clip, Bounds::promise});
-    if (!empty && t().bounds != Bounds::drop) {  // no key fits an axis of size 0
+    if (t().bounds != Bounds::drop) {  // no key fits an axis of size 0
       for (auto& extent : outline.extents) extent = std::max<int64_t>(extent, 1);
     }
     draw_reduction();
@@ -189,9 +185,28 @@ class Builder {
       t().dst_index.push_back(
           draw_index(outline, outline.extents[c], strides[outer_axes + c], component));
     }
+    if (t().dst_index.size() == 1 && draw_.chance(30)) hold_index(t().dst_index[0]);
     Footprint print;
     for (size_t i = 0; i < axes.size(); ++i) print.extend(strides[i], axes[i]);
     allocate_destination(print);
+  }
+
+  // As a user holds it: copied, dense, with its order.
+  void hold_index(IndexOperand& index) {
+    Tensor::Foreign keys;
+    keys.data = const_cast<char*>(index.data);
+    keys.dtype = index.dtype;
+    keys.shape = index.own_shape;
+    keys.strides = &index.own_strides;
+    problem_.held.push_back(Index::hold(Tensor::wrap(keys), index.extent, t().bounds));
+    const Index& held = problem_.held.back();
+    index.data = static_cast<const char*>(held.keys().data());
+    index.own_strides = held.keys().strides();
+    for (size_t d = 0; d < index.strides.size(); ++d) {
+      const bool expanded = index.own_shape[d] == 1 && t().shape[d] != 1;
+      index.strides[d] = expanded ? 0 : index.own_strides[d];
+    }
+    t().order = held.order().get();
   }
 
   void allocate_destination(const Footprint& print) {
@@ -418,6 +433,7 @@ std::string describe(const Problem& problem) {
       t.src.strides);
   for (const auto& index : t.dst_index) text += describe_index("dst_index", index);
   for (const auto& index : t.src_index) text += describe_index("src_index", index);
+  if (t.order != nullptr) text += "\n  dst_index is held";
   if (t.mask_side != MaskSide::none) {
     text += detail::text("\n  mask side {} strides {} rank limit {} stride {}{}",
                         kSides[static_cast<int>(t.mask_side)], t.mask.strides, t.rank_limit,
