@@ -1,12 +1,22 @@
 // More than 2^31 elements, with one-byte types and sources and indices of stride 0.
 #include <sys/mman.h>
 
+#include <cstdlib>
+#include <new>
+
 #include "ops/expect.h"
 
 namespace sow::test {
 namespace {
 
 constexpr int64_t kFar = (int64_t{1} << 31) + 3;
+
+// Whoever asks for few problems runs under a sanitizer or an emulator, where 2^31 of anything takes
+// minutes.
+bool quick_run() {
+  const char* problems = std::getenv("SOW_TEST_PROBLEMS");
+  return problems != nullptr && std::strtoull(problems, nullptr, 10) < 5000;
+}
 
 Tensor everywhere(const Scalar& value, DType dtype, const Dims& shape) {
   return Tensor::scalar(value, dtype).broadcast_to(shape);
@@ -40,6 +50,7 @@ TEST(Large, PlacesBeyond31BitsAreReached) {
 }
 
 TEST(Large, MasksBeyond31BitsAreRead) {
+  if (quick_run()) GTEST_SKIP() << "a quick run";
   const Tensor mask = sparse_zeros(kFar, DType::bool_);
   const std::vector<int64_t> places = {5, kFar - 4, kFar - 1};
   scatter_(mask, 0, Tensor::of(places, {3}), true);
@@ -49,14 +60,12 @@ TEST(Large, MasksBeyond31BitsAreRead) {
 }
 
 TEST(Large, MoreUpdatesThan31BitsAreSummed) {
-  const Tensor x = Tensor::zeros({2}, DType::int64);
-  const Tensor index = everywhere(1, DType::int32, {kFar});
-  scatter_add_(x, 0, index, everywhere(3, DType::int64, {kFar}));
-  expect_tensor<int64_t>(x, {2}, {0, 3 * kFar});
-  // A mean of bytes: the sum needs more than 32 bits.
-  const Tensor bytes = Tensor::zeros({2}, DType::uint8);
-  scatter_reduce_(bytes, 0, index, everywhere(200, DType::uint8, {kFar}), "mean", false);
-  expect_tensor<uint8_t>(bytes, {2}, {0, 200});
+  if (quick_run()) GTEST_SKIP() << "a quick run";
+  constexpr int64_t kHalf = kFar / 2 + 1;  // two rows, so that two threads have something to do
+  const Tensor x = Tensor::zeros({2, 2}, DType::int64);
+  const Tensor index = everywhere(1, DType::int32, {2, kHalf});
+  scatter_add_(x, 1, index, everywhere(3, DType::int64, {2, kHalf}));
+  expect_tensor<int64_t>(x, {2, 2}, {0, 3 * kHalf, 0, 3 * kHalf});
 }
 
 }  // namespace
