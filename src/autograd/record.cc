@@ -79,7 +79,6 @@ Edge edge_to(const Tensor& tensor) {
 std::shared_ptr<Node> make_node(const Call& call) {
   auto node = std::make_shared<Node>();
   node->op = call.op;
-  node->attrs = call.attrs;
   node->in_place = call.in_place;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     node->edges.push_back(edge_to(call.inputs[i]));
@@ -145,6 +144,8 @@ Tensor record(Call call, const Meta& meta) {
   }
   const NoGrad guard;
   const std::shared_ptr<Node> node = make_node(call);
+  if (call.op->prepare != nullptr) call.op->prepare(call, node->needs);
+  node->attrs = call.attrs;
   const uint64_t saves = call.op->saves ? call.op->saves(call, node->needs) : 0;
   save_inputs(*node, call, saves);
   const Tensor first = call.inputs[0];

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <complex>
 
+#include "core/isa.h"
 #include "cpu/indexed_backward.h"
 #include "cpu/map_block.h"
 #include "transfer/canonical.h"
@@ -32,17 +33,47 @@ struct RowWalk {
   }
 };
 
+// Calls kernel.body<Unit>(...) compiled for the machine's vector instructions. Unit: the row's
+// elements lie side by side in every tensor.
+template <int Unit, class K>
+SOW_TARGET_AVX2 void body_avx2(const K& kernel, int64_t place, int64_t shift, int columns,
+                               const PlaceUpdates& updates) {
+  kernel.template body<Unit>(place, shift, columns, updates);
+}
+template <int Unit, class K>
+SOW_TARGET_AVX512 void body_avx512(const K& kernel, int64_t place, int64_t shift, int columns,
+                                   const PlaceUpdates& updates) {
+  kernel.template body<Unit>(place, shift, columns, updates);
+}
+template <int Unit, class K>
+void body_portable(const K& kernel, int64_t place, int64_t shift, int columns,
+                   const PlaceUpdates& updates) {
+  kernel.template body<Unit>(place, shift, columns, updates);
+}
+
+template <class K>
+void run_row(const K& kernel, int64_t place, const PlaceUpdates& updates) {
+  using Body = void (*)(const K&, int64_t, int64_t, int, const PlaceUpdates&);
+  static constexpr Body kUnit[] = {body_portable<1, K>, body_avx2<1, K>, body_avx512<1, K>};
+  const RowWalk& row = kernel.row;
+  const bool unit = row.src == 1 && row.dst == 1;
+  const Body body = unit ? kUnit[static_cast<int>(kernel.isa)] : Body(body_portable<0, K>);
+  row.each([&](int64_t first, int columns) {
+    body(kernel, place + first * row.dst, first * row.src, columns, updates);
+  });
+}
+
 template <class T>
 using Wide = std::conditional_t<is_complex_number<T>, std::complex<double>, double>;
 
 template <class T>
-Wide<T> widened(T value) {
+[[gnu::always_inline]] inline Wide<T> widened(T value) {
   return static_cast<Wide<T>>(value);
 }
 
 // g / count in float64, rounded once.
 template <class T>
-T shared(T grad, int64_t count) {
+[[gnu::always_inline]] inline T shared(T grad, int64_t count) {
   return static_cast<T>(
       plain_nan<Wide<T>>(widened(grad) / static_cast<double>(std::max<int64_t>(count, 1))));
 }
@@ -103,7 +134,7 @@ struct MeanKernel {
 
 // The bits of a value, with every NaN made one: equal bits are what a tie is.
 template <class T>
-auto tie_bits(T value) {
+[[gnu::always_inline]] inline auto tie_bits(T value) {
   if constexpr (sizeof(T) == 2) {
     const float wide = static_cast<float>(value);
     return wide == wide ? uint32_t{value.bits} : 0xffffffffu;
@@ -130,14 +161,11 @@ struct ExtremeKernel {
         source_grad(reinterpret_cast<T*>(work.source_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
-    row.each([&](int64_t first, int columns) {
-      if (row.src == 1 && row.dst == 1) piece<1>(place + first, first, columns, updates);
-      else piece<0>(place + first * row.dst, first * row.src, columns, updates);
-    });
+    run_row(*this, place, updates);
   }
 
   template <int Unit>
-  void piece(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     Bits best[kColumns];
     Bits ties[kColumns];
@@ -147,7 +175,7 @@ struct ExtremeKernel {
       ties[c] = self && tie_bits(x[place + c * to_dst]) == best[c];
     }
     for (int64_t i = 0; i < updates.count; ++i) {
-      const T* from = source + updates.offset(i) + shift;
+      const T* __restrict from = source + updates.offset(i) + shift;
       for (int c = 0; c < columns; ++c) ties[c] += tie_bits(from[c * to_src]) == best[c];
     }
     for (int c = 0; c < columns; ++c) {
@@ -158,15 +186,17 @@ struct ExtremeKernel {
       x_grad[place + c * to_dst] = attains ? part[c] : T(0.0f);
     }
     for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
-      const int64_t at = updates.offset(i) + shift;
+      const T* __restrict from = source + updates.offset(i) + shift;
+      T* __restrict to = source_grad + updates.offset(i) + shift;
       for (int c = 0; c < columns; ++c) {
-        const bool attains = tie_bits(source[at + c * to_src]) == best[c];
-        source_grad[at + c * to_src] = attains ? part[c] : T(0.0f);
+        const bool attains = tie_bits(from[c * to_src]) == best[c];
+        to[c * to_src] = attains ? part[c] : T(0.0f);
       }
     }
   }
 
   RowWalk row;
+  Isa isa = current_isa();
   bool self;
   const T *grad, *result, *x, *source;
   T *x_grad, *source_grad;
@@ -187,26 +217,23 @@ struct ProductKernel {
         source_grad(reinterpret_cast<T*>(work.source_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
-    row.each([&](int64_t first, int columns) {
-      if (row.src == 1 && row.dst == 1) piece<1>(place + first, first, columns, updates);
-      else piece<0>(place + first * row.dst, first * row.src, columns, updates);
-    });
+    run_row(*this, place, updates);
   }
 
-  static A factor(T value) {
+  [[gnu::always_inline]] static A factor(T value) {
     if constexpr (is_complex_number<T>) return std::conj(widened(value));
     else return widened(value);
   }
 
   // The derivative by a factor of which `zeros` destinations' factors in all are zero.
-  static T others(A f, int64_t zeros, A weighted) {
+  [[gnu::always_inline]] static T others(A f, int64_t zeros, A weighted) {
     const bool is_zero = f == A(0);
     const A value = quotient(weighted, is_zero ? A(1) : f);
     return zeros == static_cast<int64_t>(is_zero) ? static_cast<T>(plain_nan<A>(value)) : T(0.0f);
   }
 
   template <int Unit>
-  void piece(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     A weighted[kColumns];
     int64_t zeros[kColumns];
@@ -239,14 +266,17 @@ struct ProductKernel {
       x_grad[at] = self ? others(factor(x[at]), zeros[c], weighted[c]) : T(0.0f);
     }
     for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
-      const int64_t at = updates.offset(i) + shift;
+      const T* __restrict from = source + updates.offset(i) + shift;
+      T* __restrict to = source_grad + updates.offset(i) + shift;
       for (int c = 0; c < columns; ++c) {
-        source_grad[at + c * to_src] = others(factor(source[at + c * to_src]), zeros[c], weighted[c]);
+        to[c * to_src] = others(factor(from[c * to_src]), zeros[c], weighted[c]);
       }
     }
   }
 
   RowWalk row;
+  // GCC 12 fuses the products of complex numbers in vector code, whatever it is told.
+  Isa isa = is_complex_number<T> ? Isa::portable : current_isa();
   bool self;
   const T *grad, *x, *source;
   T *x_grad, *source_grad;

@@ -7,6 +7,7 @@
 #include "core/parallel.h"
 #include "cpu/backward_kernels.h"
 #include "cpu/row_order.h"
+#include "transfer/index_order.h"
 
 namespace sow::detail {
 
@@ -27,9 +28,33 @@ class Block {
   char* data_;
 };
 
+// The order of a held index, as RowOrder would have made it.
+class HeldOrder {
+ public:
+  HeldOrder(const Transfer& t, const Canonical& c)
+      : order_(*t.order), places_(item_places(t)), sources_(item_sources(t, c)) {}
+  static bool fits(const Transfer& t, const Canonical& c) {
+    return t.order != nullptr && t.order->kept() && t.order->bounds == t.bounds &&
+           t.dst_index.size() == 1 && c.outer.empty() && c.items.size() == 1 &&
+           c.item_count == t.order->count && t.dst_index[0].extent == t.order->size;
+  }
+
+  const PlaceCode& places() const { return places_; }
+  const PlaceCode& sources() const { return sources_; }
+  const uint32_t* keys() const { return order_.keys.data(); }
+  const uint32_t* codes() const { return order_.positions.data(); }
+  const uint32_t* begins() const { return order_.begins.data(); }
+  int64_t segments() const { return static_cast<int64_t>(order_.begins.size()) - 1; }
+  int64_t items() const { return static_cast<int64_t>(order_.keys.size()); }
+
+ private:
+  const IndexOrder& order_;
+  PlaceCode places_, sources_;
+};
+
 // Calls kernel(destination offset, source offsets) for segments [first, last) of an order.
-template <class Kernel>
-void walk(const RowOrder& order, const OuterBase& base, int64_t first, int64_t last,
+template <class Order, class Kernel>
+void walk(const Order& order, const OuterBase& base, int64_t first, int64_t last,
           const Kernel& kernel) {
   const uint32_t* begins = order.begins();
   const PlaceCode places = order.places(), sources = order.sources();
@@ -41,9 +66,20 @@ void walk(const RowOrder& order, const OuterBase& base, int64_t first, int64_t l
 }
 
 // Which segment the share of a worker begins with: items are divided, not destinations.
-int64_t first_segment(const RowOrder& order, int64_t item) {
+template <class Order>
+int64_t first_segment(const Order& order, int64_t item) {
   const uint32_t* begins = order.begins();
   return std::lower_bound(begins, begins + order.segments(), static_cast<uint32_t>(item)) - begins;
+}
+
+template <class Order, class Kernel>
+void walk_on_threads(const Order& order, const OuterBase& base, int threads, const Kernel& kernel) {
+  parallel_run(threads, [&](int index, int count) {
+    walk(order, base, first_segment(order, order.items() * index / count),
+         index + 1 == count ? order.segments()
+                            : first_segment(order, order.items() * (index + 1) / count),
+         kernel);
+  });
 }
 
 template <class Kernel>
@@ -56,12 +92,7 @@ void walk_shared(const Transfer& t, const Canonical& c, int threads, const Kerne
   for (int64_t position = 0; position < c.outer_count; ++position) {
     const OuterBase base = outer_base(c, position);
     order.build(base);
-    parallel_run(threads, [&](int index, int count) {
-      walk(order, base, first_segment(order, order.items() * index / count),
-           index + 1 == count ? order.segments()
-                              : first_segment(order, order.items() * (index + 1) / count),
-           kernel);
-    });
+    walk_on_threads(order, base, threads, kernel);
   }
 }
 
@@ -85,7 +116,9 @@ template <class Kernel>
 void walk_all(const Transfer& t, const Canonical& c, const Kernel& kernel) {
   const int64_t updates = c.outer_count * c.item_count * c.row.size;
   const int threads = updates < kSerial || !can_run_parallel() ? 1 : get_num_threads();
-  if (c.outer_count >= threads) {
+  if (HeldOrder::fits(t, c)) {
+    walk_on_threads(HeldOrder(t, c), outer_base(c, 0), threads, kernel);
+  } else if (c.outer_count >= threads) {
     walk_apart(t, c, threads, kernel);
   } else {
     walk_shared(t, c, threads, kernel);

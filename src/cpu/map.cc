@@ -8,6 +8,7 @@
 
 #include "core/dtype_switch.h"
 #include "core/float_state.h"
+#include "core/isa.h"
 #include "core/parallel.h"
 #include "cpu/map_block.h"
 
@@ -160,9 +161,28 @@ const Word* fetch_words(const Map& map, const Walk& walk, int operand, int64_t a
   return buffer;
 }
 
+template <class Word>
+[[gnu::always_inline]] inline void blend_body(const uint8_t* chosen, const Word* a, const Word* b,
+                                              int64_t count, Word* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const Word yes = a[i], no = b[i];  // both are read, so that no branch is needed
+    out[i] = chosen[i] != 0 ? yes : no;
+  }
+}
+template <class Word>
+void blend(const uint8_t* chosen, const Word* a, const Word* b, int64_t count, Word* out) {
+  blend_body(chosen, a, b, count, out);
+}
+template <class Word>
+SOW_TARGET_AVX2 void blend_avx2(const uint8_t* chosen, const Word* a, const Word* b, int64_t count,
+                                Word* out) {
+  blend_body(chosen, a, b, count, out);
+}
+
 // Moves bytes: NaN payloads stay.
 template <class Word>
 void run_where(const Map& map, const Walk& walk) {
+  const auto blended = current_isa() == Isa::portable ? blend<Word> : blend_avx2<Word>;
   for_each_block(walk, [&](int64_t at, int64_t count) {
     alignas(64) uint8_t flags[kBlock];
     alignas(64) Word left[kBlock], right[kBlock];
@@ -170,7 +190,7 @@ void run_where(const Map& map, const Walk& walk) {
     const Word* a = fetch_words(map, walk, 1, at, count, left);
     const Word* b = fetch_words(map, walk, 2, at, count, right);
     Word* out = reinterpret_cast<Word*>(map.out) + at;
-    for (int64_t i = 0; i < count; ++i) out[i] = chosen[i] != 0 ? a[i] : b[i];
+    blended(chosen, a, b, count, out);
   });
 }
 

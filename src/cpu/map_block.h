@@ -78,12 +78,12 @@ void narrow(const C* values, int64_t count, DType dtype, char* to) {
 // -- one element ------------------------------------------------------------------------------------
 
 template <class R>
-std::complex<R> product(std::complex<R> x, std::complex<R> y) {
+[[gnu::always_inline]] inline std::complex<R> product(std::complex<R> x, std::complex<R> y) {
   return {x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()};
 }
 
 template <class T>
-T product(T x, T y) {
+[[gnu::always_inline]] inline T product(T x, T y) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
   } else {
@@ -93,7 +93,7 @@ T product(T x, T y) {
 
 // Scaled by the larger part of the divisor, so that nothing overflows on the way.
 template <class R>
-std::complex<R> quotient(std::complex<R> x, std::complex<R> y) {
+[[gnu::always_inline]] inline std::complex<R> quotient(std::complex<R> x, std::complex<R> y) {
   if (std::abs(y.real()) >= std::abs(y.imag())) {
     const R ratio = y.imag() / y.real(), scale = y.real() + y.imag() * ratio;
     return {(x.real() + x.imag() * ratio) / scale, (x.imag() - x.real() * ratio) / scale};
@@ -103,7 +103,7 @@ std::complex<R> quotient(std::complex<R> x, std::complex<R> y) {
 }
 
 template <class T>
-T quotient(T x, T y) {
+[[gnu::always_inline]] inline T quotient(T x, T y) {
   if constexpr (std::is_integral_v<T>) {
     return y;  // no operation divides integers
   } else {
@@ -140,7 +140,7 @@ bool same_value(C x, C y) {
 
 // Every NaN that is computed is the positive quiet one: processors differ in which they return.
 template <class C>
-C plain_nan(C value) {
+[[gnu::always_inline]] inline C plain_nan(C value) {
   if constexpr (std::is_integral_v<C>) {
     return value;
   } else if constexpr (is_complex_number<C>) {

@@ -165,7 +165,8 @@ constexpr OpDef scatter_def(const char* name, const char* in_place_name) {
           .infer = infer_scatter,
           .lower = lower_scatter,
           .gradient = grad_along_axis,
-          .saves = indexed_saves};
+          .saves = indexed_saves,
+          .prepare = prepare_along_axis};
 }
 
 constexpr OpDef gather_def(const char* name) {

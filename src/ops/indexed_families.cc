@@ -1,5 +1,6 @@
 // How each family of indexed operations uses the shared gradient rules, and the gathers' rules.
 #include "core/layout.h"
+#include "core/tensor_impl.h"
 #include "ops/defs.h"
 #include "ops/indexed_grad.h"
 #include "ops/like.h"
@@ -53,7 +54,36 @@ TensorList scatter_back(const Backward& b, const OpDef& scatter) {
   return out;
 }
 
+constexpr int64_t kWorthHolding = 1 << 13;  // keys; fewer are ordered in no time
+
+void hold_order(Call& call, uint64_t needs, int64_t size) {
+  Attrs& attrs = call.attrs;
+  const Tensor& index = call.inputs[1];
+  const bool wants_source = !attrs.scalar && (needs & 4) != 0;
+  if (!wants_source || attrs.order != nullptr || attrs.reduce == Reduce::add) return;
+  if (attrs.bounds == Bounds::promise || index.numel() < kWorthHolding) return;
+  if (index.impl()->symbolic != nullptr || index.device().type != DeviceType::cpu) return;
+  try {
+    attrs.order = Index::hold(index, size, attrs.bounds).order();
+    attrs.held_size = size;
+  } catch (const Error&) {
+    // A bad key: the call itself says so, in its own words.
+  }
+}
+
 }  // namespace
+
+void prepare_along_axis(Call& call, uint64_t needs) {
+  if (call.inputs[0].dim() == 1) hold_order(call, needs, call.inputs[0].shape()[0]);
+}
+
+void prepare_rows(Call& call, uint64_t needs) {
+  hold_order(call, needs, call.inputs[0].size(call.attrs.axis));
+}
+
+void prepare_nd(Call& call, uint64_t needs) {
+  if (call.inputs[1].shape().back() == 1) hold_order(call, needs, call.inputs[0].shape()[0]);
+}
 
 TensorList grad_along_axis(const Backward& b) { return indexed_gradient(b, kAlongAxis); }
 TensorList grad_rows(const Backward& b) { return indexed_gradient(b, kRows); }

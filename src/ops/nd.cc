@@ -144,7 +144,8 @@ constexpr OpDef tensor_scatter_nd(const char* name, const char* in_place_name) {
           .infer = infer_tensor_scatter_nd,
           .lower = lower_tensor_scatter_nd,
           .gradient = grad_tensor_scatter_nd,
-          .saves = indexed_saves};
+          .saves = indexed_saves,
+          .prepare = prepare_nd};
 }
 
 }  // namespace

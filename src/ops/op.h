@@ -83,6 +83,8 @@ struct OpDef {
   TensorList (*gradient)(const Backward& backward) = nullptr;
   // Whose data the rule reads: bit i for input i, kSaveResult for the result. Null: nobody's.
   uint64_t (*saves)(const Call& call, uint64_t needs) = nullptr;
+  // Run before a call that will be differentiated: work that forward and backward can share.
+  void (*prepare)(Call& call, uint64_t needs) = nullptr;
   // Bit i: of input i only type and shape count, never its data.
   uint64_t shape_only = 0;
 };

@@ -108,7 +108,8 @@ constexpr OpDef rows_def(const char* name, const char* in_place_name, decltype(O
           .infer = infer,
           .lower = lower_rows,
           .gradient = grad_rows,
-          .saves = indexed_saves};
+          .saves = indexed_saves,
+          .prepare = prepare_rows};
 }
 
 }  // namespace

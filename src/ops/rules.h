@@ -15,6 +15,10 @@ TensorList grad_take_along_axis(const Backward& backward);
 TensorList grad_index_select(const Backward& backward);
 TensorList grad_gather_nd(const Backward& backward);
 TensorList grad_index_get(const Backward& backward);
+// Orders a plain index once, for the scatter and for its gradient.
+void prepare_along_axis(Call& call, uint64_t needs);
+void prepare_rows(Call& call, uint64_t needs);
+void prepare_nd(Call& call, uint64_t needs);
 uint64_t saves_index(const Call& call, uint64_t needs);  // every input but the first
 uint64_t saves_scatter_nd(const Call& call, uint64_t needs);
 

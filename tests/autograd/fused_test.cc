@@ -123,6 +123,36 @@ TEST(Fused, held_indices) {
             [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
 }
 
+TEST(Fused, an_index_is_ordered_once_for_both_ways) {
+  const int64_t n = 10000;
+  const Tensor index = random_keys({n}, 300, 3), src = awkward({n, 4}, DType::float32, 2);
+  const Tensor x = awkward({300, 4}, DType::float32, 1);
+  check_all("many keys", x, src,
+            [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
+  check_all("many elements", x.flatten(), src.flatten().slice(0, 0, n),
+            [&](auto& t, Reduce reduce, bool self) { return scatter_reduce(t[0], 0, index, t[1], reduce, self); });
+  const std::string said = explain([&] {
+    const Tensor leaf = src.detach().set_requires_grad();
+    const Tensor y = index_reduce(x, 0, index, leaf, "amax");
+    grad({y}, {leaf}, {x});
+  });
+  size_t held = 0;
+  for (size_t at = said.find("held:"); at != std::string::npos; at = said.find("held:", at + 1)) ++held;
+  EXPECT_EQ(held, 2u) << said;
+}
+
+TEST(Fused, a_bad_key_is_named_by_the_operation) {
+  const Tensor leaf = Tensor::ones({10000}, DType::float32).set_requires_grad();
+  const Tensor index = Tensor::full({10000}, 7, DType::int64);
+  try {
+    scatter_reduce(Tensor::ones({5}, DType::float32), 0, index, leaf, "amax");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "scatter_reduce: index 7 at position [0] is out of range for axis 0 of size 5 (valid: -5 to 4)");
+  }
+}
+
 TEST(Fused, explain_says_so) {
   const Tensor x = Tensor::ones({3, 4}, DType::float32).set_requires_grad();
   const Tensor index = Tensor::of<int64_t>({0, 0, 2});
