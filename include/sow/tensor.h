@@ -224,6 +224,7 @@ Tensor Tensor::of(const std::vector<T>& values, const Dims& shape) {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  data();  // refuses a symbolic tensor, which has none
   const size_t count = static_cast<size_t>(numel());
   if constexpr (std::is_same_v<T, bool>) {
     std::unique_ptr<bool[]> bytes(new bool[count]);

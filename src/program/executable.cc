@@ -25,6 +25,11 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
   return true;
 }
 
+bool overlaps_itself(const Tensor& tensor) {
+  return !tensor.is_contiguous() &&
+         self_overlap(tensor.shape(), tensor.strides()) != SelfOverlap::no;
+}
+
 void count_write(const Tensor& tensor) {
   tensor.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
 }
@@ -209,7 +214,7 @@ void expect_writable(const std::string& name, const Tensor& given) {
   if (given.read_only()) {
     fail(ErrorKind::overlap, "run: the tensor for output \"{}\" is read-only", name);
   }
-  if (self_overlap(given.shape(), given.strides()) != SelfOverlap::no) {
+  if (overlaps_itself(given)) {
     fail(ErrorKind::overlap, "run: the tensor for output \"{}\", of shape {} and strides {}, "
          "overlaps itself", name, given.shape(), given.strides());
   }
@@ -222,8 +227,7 @@ Tensor fresh(const Result& result) {
 // Inputs whose memory may be written: nobody else's lies there.
 void find_donated(const Tensor* feeds, const std::vector<bool>& wanted, std::vector<bool>& donated) {
   for (size_t i = 0; i < wanted.size(); ++i) {
-    bool may = wanted[i] && !feeds[i].read_only() &&
-               self_overlap(feeds[i].shape(), feeds[i].strides()) == SelfOverlap::no;
+    bool may = wanted[i] && !feeds[i].read_only() && !overlaps_itself(feeds[i]);
     for (size_t k = 0; may && k < wanted.size(); ++k) {
       may = k == i || !may_share_bytes(feeds[i], feeds[k]);
     }

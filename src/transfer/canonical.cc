@@ -7,9 +7,8 @@ namespace sow::detail {
 
 namespace {
 
-std::vector<Axis> axes_of(const Transfer& t) {
-  std::vector<Axis> axes;
-  axes.reserve(t.shape.size());
+Axes axes_of(const Transfer& t) {
+  Axes axes;
   for (size_t d = 0; d < t.shape.size(); ++d) {
     if (t.shape[d] == 1) continue;
     Axis axis;
@@ -32,7 +31,7 @@ bool is_one_run(const Axis& outer, const Axis& inner) {
   return true;
 }
 
-void merge_neighbours(std::vector<Axis>& axes) {
+void merge_neighbours(Axes& axes) {
   size_t kept = 0;
   for (size_t i = 1; i < axes.size(); ++i) {
     if (is_one_run(axes[kept], axes[i])) {
@@ -42,14 +41,23 @@ void merge_neighbours(std::vector<Axis>& axes) {
     }
     if (kept != i) axes[kept] = std::move(axes[i]);
   }
-  if (!axes.empty()) axes.resize(kept + 1);
+  if (!axes.empty()) axes.shrink(kept + 1);
+}
+
+// Largest stride first; equal ones stay in order. By insertion, because std::stable_sort allocates.
+void sort_by_destination(Axes& axes) {
+  for (size_t i = 1; i < axes.size(); ++i) {
+    for (size_t k = i; k > 0 && std::abs(axes[k].dst) > std::abs(axes[k - 1].dst); --k) {
+      std::swap(axes[k], axes[k - 1]);
+    }
+  }
 }
 
 bool moves_an_index(const Axis& axis) {
   return std::any_of(axis.index.begin(), axis.index.end(), [](int64_t s) { return s != 0; });
 }
 
-int64_t count_of(const std::vector<Axis>& axes) {
+int64_t count_of(const Axes& axes) {
   int64_t count = 1;
   for (const Axis& axis : axes) count *= axis.size;
   return count;
@@ -83,9 +91,7 @@ Canonical canonicalize(const Transfer& transfer) {
     (axis.dst == 0 ? canonical.items : canonical.outer).push_back(std::move(axis));
   }
   // Outer positions may run in any order: the destination's own order merges most and walks best.
-  std::stable_sort(canonical.outer.begin(), canonical.outer.end(), [](const Axis& a, const Axis& b) {
-    return std::abs(a.dst) > std::abs(b.dst);
-  });
+  sort_by_destination(canonical.outer);
   merge_neighbours(canonical.outer);
   merge_neighbours(canonical.items);
   canonical.row.index = Dims(transfer.dst_index.size() + transfer.src_index.size(), 0);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
+#include "core/inline_vector.h"
 #include "transfer/transfer.h"
 
 namespace sow::detail {
@@ -17,6 +17,9 @@ struct Axis {
   Dims index;
 };
 
+// Merged dimensions are few: three are enough for nearly every call.
+using Axes = InlineVector<Axis, 3>;
+
 // What `canonicalize` makes of an unmasked Transfer. Size-1 dimensions are gone and neighbours
 // that are one run in every operand are merged.
 //
@@ -27,8 +30,8 @@ struct Axis {
 //   row:   one more outer dimension on which no index depends; each key moves a whole row of it.
 //          The smallest dst stride (then src stride) is chosen. size 1 if there is none.
 struct Canonical {
-  std::vector<Axis> outer;
-  std::vector<Axis> items;
+  Axes outer;
+  Axes items;
   Axis row;
   int64_t outer_count = 1;
   int64_t item_count = 1;

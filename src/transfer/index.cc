@@ -101,6 +101,7 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
     fail(ErrorKind::type, "Index: the keys are {}; an index must be int32 or int64", keys.dtype());
   }
   if (size < 0) fail(ErrorKind::argument, "Index: the size of the axis is {}; it must not be negative", size);
+  keys.data();  // refuses a symbolic tensor, which has none
   Index index(keys.clone(), bounds);
   index.keys_.impl()->storage->read_only = true;  // many threads may use it at once
   const Transfer transfer = transfer_of(index.keys_, size, bounds);

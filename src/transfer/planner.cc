@@ -41,7 +41,7 @@ Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
 
 namespace {
 
-std::string sizes(const std::vector<Axis>& axes) {
+std::string sizes(const Axes& axes) {
   Dims out;
   for (const Axis& axis : axes) out.push_back(axis.size);
   return to_string(out);

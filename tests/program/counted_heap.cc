@@ -1,0 +1,29 @@
+// Replaces operator new by one that counts.
+#include "program/counted_heap.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<int64_t> calls{0};
+
+}  // namespace
+
+void* operator new(size_t size) {
+  ++calls;
+  if (void* block = std::malloc(size == 0 ? 1 : size)) return block;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t size) { return operator new(size); }
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete[](void* block) noexcept { std::free(block); }
+void operator delete(void* block, size_t) noexcept { std::free(block); }
+void operator delete[](void* block, size_t) noexcept { std::free(block); }
+
+namespace sow::test {
+
+int64_t heap_calls() { return calls; }
+
+}  // namespace sow::test
