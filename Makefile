@@ -1,6 +1,6 @@
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help demo build python test test-long bench bench-quick wheel peers format clean test-gpu
+.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel peers format clean test-gpu
 
 help:
 	@echo "make demo         install what is missing, build, and run every example"
@@ -11,7 +11,8 @@ help:
 	@echo "make python       build the Python package and install it into .venv"
 	@echo "make wheel        a wheel for each Python found, into dist/, each tried in an empty environment"
 	@echo "make peers        install the libraries that tests and benchmarks compare with (about 7 GB)"
-	@echo "make bench        all benchmarks; make bench-quick runs each for a moment"
+	@echo "make bench        race every library that is installed; make bench-quick takes two minutes"
+	@echo "make bench-strategies   each way of working by itself; make tune measures the planner's numbers"
 	@echo "make format       format every C++ file"
 	@echo "make clean        remove everything that was built (.venv stays)"
 
@@ -39,12 +40,16 @@ test-long:
 test-gpu:
 	@scripts/test_gpu
 
-bench bench-quick:
+bench bench-quick: python peers
+	@cd bench && ../.venv/bin/python -m race --out ../build/bench $(if $(filter bench-quick,$@),--quick)
+
+# The programs of bench/*.cc, with Google Benchmark: one strategy at a time.
+bench-strategies tune:
 	@scripts/setup build bench
 	@cmake --preset release -DSOW_BUILD_BENCH=ON
-	@cmake --build --preset release
-	@for program in build/release/bench/*; do \
-	  "$$program" $(if $(filter bench-quick,$@),--benchmark_min_time=0.01) || exit 1; done
+	@cmake --build --preset release --target bench_small bench_strategies bench_tune
+	@build/release/bench/$(if $(filter tune,$@),tune,small)
+	@$(if $(filter tune,$@),true,build/release/bench/strategies --benchmark_min_time=0.02)
 
 wheel:
 	@scripts/setup build python

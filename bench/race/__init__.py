@@ -1,0 +1,1 @@
+"""The race: every case through every library that is installed, each in a process of its own."""

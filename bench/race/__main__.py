@@ -1,0 +1,122 @@
+"""The command: python -m race (from bench/), make bench, make bench-quick."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import pathlib
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any
+
+from . import machine, report, table
+from .cases import all_cases
+from .contender import Contender
+from .peers import NAMES
+from .run import FULL, QUICK, Race
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="race", description="Race sow against every library that is installed.")
+    add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quick", action="store_true", help="the rows with goals, in less than two minutes")
+    parser.add_argument("--only", metavar="PATTERN", action="append", default=[], help="cases whose name or group matches")
+    parser.add_argument("--peers", default=",".join(NAMES), help="who takes part, separated by commas")
+    parser.add_argument("--threads", type=int, default=machine.processors())
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
+    parser.add_argument("--list", action="store_true", help="print the cases and leave")
+
+
+class Progress:
+    """What happens now: a moving line in a terminal, one line a case elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.began = total, 0, time.monotonic()
+        self.moves = sys.stderr.isatty()
+
+    def say(self, words: str) -> None:
+        if self.moves:
+            width = shutil.get_terminal_size().columns - 1
+            print("\r\033[K" + f"[{self.done + 1}/{self.total}, {time.monotonic() - self.began:.0f} s] {words}"[:width],
+                  end="", file=sys.stderr, flush=True)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        self.done += 1
+        times = result["seconds"]
+        said = ", ".join(f"{name} {table.duration(times[name])}" for name in times)
+        ratio = f"; {result['ratio']:.2f} times faster than {result['best_peer']}" if result["ratio"] else ""
+        print(("\r\033[K" if self.moves else "") + f"[{self.done}/{self.total}] {result['case']['name']}: {said}{ratio}",
+              file=sys.stderr, flush=True)
+        for entry in result["entries"]:
+            if entry.get("error"):
+                print(f"    {entry['peer']} {entry['way']}: {entry['error']}", file=sys.stderr)
+
+
+def shared_folder() -> pathlib.Path:
+    memory = pathlib.Path("/dev/shm")
+    return pathlib.Path(tempfile.mkdtemp(prefix="sow-race-", dir=memory if memory.is_dir() else None))
+
+
+def start(names: list[str], threads: int, logs: pathlib.Path) -> list[Contender]:
+    """All libraries are imported at once; those that are not there are left out."""
+    for name in names:
+        (logs / f"{name}.log").unlink(missing_ok=True)
+    contenders = [Contender(name, threads, logs) for name in names]
+    there = [contender for contender in contenders if contender.greet()]
+    for contender in contenders:
+        if contender not in there:
+            print(f"{contender.name} does not take part: {contender.missing}", file=sys.stderr)
+    return there
+
+
+def race(options: argparse.Namespace) -> int:
+    cases = all_cases(options.quick, options.threads)
+    if options.only:
+        cases = [case for case in cases
+                 if any(fnmatch.fnmatch(case.name, f"*{p}*") or fnmatch.fnmatch(case.group, f"*{p}*") for p in options.only)]
+    if options.list:
+        print("\n".join(f"{case.group:45}{case.name}" for case in cases))
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    shared = shared_folder()
+    about = machine.describe()
+    contenders = start([name for name in NAMES if name in options.peers.split(",")], options.threads, options.out)
+    results = []
+    try:
+        progress = Progress(len(cases))
+        runner = Race(contenders, options.threads, QUICK if options.quick else FULL, shared, progress.say)
+        for case in cases:
+            results.append(runner.run(case))
+            progress.finish(results[-1])
+    except KeyboardInterrupt:
+        print("\nstopped: what was measured is kept", file=sys.stderr)
+    finally:
+        for contender in contenders:
+            contender.stop()
+        shutil.rmtree(shared, ignore_errors=True)
+    if not results:
+        return 1
+    run = {"machine": about, "threads": options.threads, "versions": {c.name: c.version for c in contenders},
+           "bandwidth": statistics.median(result["bandwidth"] for result in results), "results": results}
+    report.write(run, options.out)
+    table.show(results)
+    goals = [result for result in results if result["goals"]]
+    met = sum(all(goal["met"] for goal in result["goals"]) for result in goals)
+    print(f"\n{met} of {len(goals)} goals met. Copies: {run['bandwidth'] / 1e9:.1f} GB/s. "
+          f"Pictures and plans: {options.out / 'race.html'}")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return race(parse(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""JAX on the CPU: x.at[...] under jit, the destination donated where the case is in place."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import jax
+import jax.numpy as jnp
+
+from ..cases import Case
+from ..data import Arrays
+from ..way import Way
+
+METHODS = {"add": "add", "mul": "multiply", "amax": "max", "amin": "min", "assign": "set"}
+
+
+def start(threads: int) -> str:
+    jax.config.update("jax_enable_x64", True)
+    return str(jax.__version__)
+
+
+def set_threads(threads: int) -> None:
+    """XLA sizes its pool when the process starts: cases on fewer threads leave JAX out."""
+
+
+def own(array: np.ndarray, dtype: str) -> jax.Array:
+    if dtype == "bfloat16" and array.dtype == np.uint16:
+        array = array.view(jnp.bfloat16)
+    return jnp.array(array)
+
+
+def plain(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def step(case: Case) -> Any:
+    """The case as a function of the destination, what addresses it, and the source."""
+    method = METHODS.get(case.reduce)
+    if case.kind == "masked":
+        return lambda x, mask, src: jnp.place(x, jnp.broadcast_to(mask, x.shape), src, inplace=False)
+    if case.kind == "diagonal":
+        extent = np.arange(min(case.shape[-2:]))
+        return lambda x, _, src: x.at[..., extent, extent].set(src)
+    if case.kind == "along":
+        def along(x: jax.Array, index: jax.Array, src: jax.Array) -> jax.Array:
+            grid = list(jnp.ogrid[tuple(slice(extent) for extent in case.items)])
+            grid[case.axis] = index
+            return getattr(x.at[tuple(grid)], method)(src, mode="promise_in_bounds")  # type: ignore[arg-type]
+
+        return along
+    return lambda x, index, src: getattr(x.at[index], method)(src, mode="promise_in_bounds")  # type: ignore[arg-type]
+
+
+def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
+    if case.reduce not in METHODS or (case.threads and case.threads != os.cpu_count()):
+        return []
+    x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
+    address = own(arrays["mask"], "bool") if case.kind == "masked" else None
+    if "index" in arrays:
+        address = jnp.array(arrays["index"], jnp.int32)  # half the bytes: the faster of its two
+    if case.backward:
+        return [backward(case, x0, address, src, own(arrays["grad"], case.dtype))]
+    quick = jax.jit(step(case), donate_argnums=(0,) if case.in_place else ())
+    state = {"x": jnp.copy(x0)}
+
+    def run() -> jax.Array:
+        out = quick(state["x"], address, src).block_until_ready()
+        if case.in_place:
+            state["x"] = out
+        return out
+
+    def reset() -> None:
+        state["x"] = jnp.copy(x0).block_until_ready()
+
+    return [Way("x.at under jit", run=run, result=lambda out: [plain(out)], reset=reset if case.in_place else None,
+                compiled=True)]
+
+
+def backward(case: Case, x: jax.Array, index: Any, src: jax.Array, grad: jax.Array) -> Way:
+    function = step(case)
+
+    @jax.jit
+    def both(src: jax.Array, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
+        out, pull = jax.vjp(lambda source: function(x, index, source), src)
+        return out, pull(grad)[0]
+
+    return Way("x.at, vjp under jit", run=lambda: jax.block_until_ready(both(src, grad)),
+               result=lambda out: [plain(out[0]), plain(out[1])], compiled=True)

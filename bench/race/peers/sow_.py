@@ -1,0 +1,87 @@
+"""sow, as a user calls it: NumPy arrays in and out, default settings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import sow
+
+from ..cases import Case
+from ..data import Arrays
+from ..way import Way
+
+
+def start(threads: int) -> str:
+    set_threads(threads)
+    return str(sow.__version__)
+
+
+def set_threads(threads: int) -> None:
+    sow.set_num_threads(threads)
+
+
+def own(array: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype != "bfloat16":
+        return array
+    import ml_dtypes
+
+    return array.view(ml_dtypes.bfloat16)
+
+
+def plain(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
+    x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
+    x = x0.copy()
+    index: Any = arrays.get("index")
+    if case.held:
+        index = sow.Index(index, size=case.shape[0])
+    if case.backward:
+        return [backward(case, x, index, src, own(arrays["grad"], case.dtype))]
+    end = "_" if case.in_place else ""
+    if case.kind == "masked":
+        op, arguments, keywords = "masked_scatter", (x, arrays["mask"], src), {}
+    elif case.kind == "diagonal":
+        op, arguments, keywords = "diagonal_scatter", (x, src), {"axis1": -2, "axis2": -1}
+    elif case.kind == "along":
+        op, arguments, keywords = "put_along_axis", (x, index, src, case.axis), {"reduce": case.reduce}
+    else:
+        op, arguments, keywords = row_call(case, x, index, src)
+    function = getattr(sow, op + end)
+    return [
+        Way(
+            op + end,
+            run=partial(function, *arguments, **keywords),
+            result=lambda out: [plain(out)],
+            reset=(lambda: np.copyto(x, x0)) if case.in_place else None,
+            explain=lambda: sow.explain(op + end, *arguments, **keywords),
+        )
+    ]
+
+
+def row_call(case: Case, x: Any, index: Any, src: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    if case.reduce == "add":
+        return "index_add", (x, 0, index, src), {}
+    if case.reduce == "assign":
+        return "index_copy", (x, 0, index, src), {}
+    return "index_reduce", (x, 0, index, src, case.reduce), {}
+
+
+def backward(case: Case, x: np.ndarray, index: Any, src: np.ndarray, grad: np.ndarray) -> Way:
+    leaf, given = sow.asarray(src).requires_grad_(), sow.asarray(grad)
+    op, arguments, keywords = row_call(case, sow.asarray(x), index, leaf)
+    function = getattr(sow, op)
+
+    def run() -> Any:
+        leaf.grad = None
+        out = function(*arguments, **keywords)
+        out.backward(given)
+        return out, leaf.grad
+
+    return Way(op + ", backward", run=run, result=lambda out: [plain(out[0].detach()), plain(out[1])])

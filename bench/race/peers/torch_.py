@@ -1,0 +1,148 @@
+"""PyTorch: every function of it that says the case, and the same under torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..cases import Case
+from ..data import Arrays
+from ..way import Way
+
+REDUCES = {"add": "sum", "mul": "prod", "mean": "mean", "amax": "amax", "amin": "amin"}
+Tensor = torch.Tensor
+Forms = dict[str, Callable[..., Any]]
+
+
+def start(threads: int) -> str:
+    set_threads(threads)
+    return str(torch.__version__)
+
+
+def set_threads(threads: int) -> None:
+    torch.set_num_threads(threads)
+
+
+def own(array: np.ndarray, dtype: str) -> Tensor:
+    if dtype == "bfloat16" and array.dtype == np.uint16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def plain(tensor: Tensor) -> np.ndarray:
+    tensor = tensor.detach()
+    return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def masked_forms(case: Case, x: Tensor, mask: Tensor, src: Tensor) -> Forms:
+    if not case.in_place:
+        return {"masked_scatter": partial(x.masked_scatter, mask, src)}
+    narrow = mask.squeeze(-1) if mask.shape != x.shape else mask
+    values = src.view(-1, x.shape[-1]) if narrow.dim() < x.dim() else src
+
+    def put() -> Tensor:
+        x[narrow] = values
+        return x
+
+    return {"masked_scatter_": partial(x.masked_scatter_, mask, src), "x[mask] = v": put}
+
+
+def along_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
+    axis = case.axis
+    if case.reduce == "assign":
+        return {"scatter_": partial(x.scatter_, axis, index, src)}
+    forms: Forms = {"scatter_reduce_": partial(x.scatter_reduce_, axis, index, src, REDUCES[case.reduce])}
+    if case.reduce == "add":
+        forms["scatter_add_"] = partial(x.scatter_add_, axis, index, src)
+    return forms
+
+
+def row_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
+    spread = index.view(-1, *[1] * (x.dim() - 1)).expand(src.shape)
+    end = "_" if case.in_place else ""
+    forms: Forms = {}
+
+    def form(name: str, *arguments: Any) -> None:
+        forms[name + end] = partial(getattr(x, name + end), *arguments)
+
+    def put() -> Tensor:
+        x[index] = src
+        return x
+
+    if case.reduce == "assign":
+        form("scatter", 0, spread, src)
+        form("index_copy", 0, index, src)
+        forms["x[i] = v"] = put
+        return forms
+    name = REDUCES[case.reduce]
+    form("scatter_reduce", 0, spread, src, name)
+    if case.reduce == "add":
+        form("scatter_add", 0, spread, src)
+        form("index_add", 0, index, src)
+    else:
+        form("index_reduce", 0, index, src, name)
+    return forms
+
+
+def diagonal_forms(case: Case, x: Tensor, src: Tensor) -> Forms:
+    return {"diagonal_scatter": partial(torch.diagonal_scatter, x, src, 0, -2, -1)}
+
+
+def backward_ways(case: Case, x: Tensor, index: Tensor, src: Tensor, grad: Tensor) -> list[Way]:
+    leaf = src.requires_grad_()
+
+    def way(name: str, form: Callable[[], Tensor]) -> Way:
+        def run() -> tuple[Tensor, Tensor]:
+            leaf.grad = None
+            out = form()
+            out.backward(grad)
+            assert leaf.grad is not None
+            return out, leaf.grad
+
+        return Way(name + ", backward", run=run, result=lambda out: [plain(out[0]), plain(out[1])])
+
+    return [way(name, form) for name, form in row_forms(case, x, index, leaf).items()]
+
+
+def compiled_way(case: Case, x: Tensor, index: Tensor, src: Tensor, reset: Any) -> Way:
+    """The out-of-place form, compiled: inductor makes of it what it can."""
+
+    def function(x: Tensor, index: Tensor, src: Tensor) -> Tensor:
+        if case.reduce == "add":
+            return x.index_add(0, index, src)
+        spread = index.view(-1, *[1] * (x.dim() - 1)).expand(src.shape)
+        return x.scatter_reduce(0, spread, src, REDUCES[case.reduce])
+
+    quick = torch.compile(function)
+
+    def run() -> Tensor:
+        out = quick(x, index, src)
+        return x.copy_(out) if case.in_place else out
+
+    return Way("torch.compile", run=run, result=lambda out: [plain(out)], reset=reset, compiled=True)
+
+
+def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
+    x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
+    x = x0.clone()
+    reset = (lambda: x.copy_(x0)) if case.in_place else None
+    index = own(arrays["index"], "int64") if "index" in arrays else None
+    if case.backward:
+        assert index is not None
+        return backward_ways(case, x, index, src, own(arrays["grad"], case.dtype))
+    if case.kind == "masked":
+        forms = masked_forms(case, x, torch.from_numpy(arrays["mask"]), src)
+    elif case.kind == "diagonal":
+        forms = diagonal_forms(case, x, src)
+    else:
+        assert index is not None
+        forms = (along_forms if case.kind == "along" else row_forms)(case, x, index, src)
+    found = [Way(name, run=form, result=lambda out: [plain(out)], reset=reset) for name, form in forms.items()]
+    if compiled and case.kind == "rows" and case.reduce != "assign":
+        assert index is not None
+        found.append(compiled_way(case, x, index, src, reset))
+    return found

@@ -1,0 +1,183 @@
+"""Runs cases: every contender prepares and is checked, then they take turns, round after round."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import pathlib
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import check, data
+from .cases import Case
+from .contender import Contender
+
+
+@dataclasses.dataclass
+class Budget:
+    seconds: float  # of timing a case
+    fewest: int  # rounds
+    most: int
+    compiled: bool  # torch.compile takes part
+
+
+QUICK = Budget(0.7, 3, 7, False)
+FULL = Budget(5.0, 5, 21, True)
+
+
+@dataclasses.dataclass
+class Entry:
+    """One way of one contender in one case."""
+
+    peer: str
+    way: str
+    number: int
+    first: float = 0.0
+    times: list[float] = dataclasses.field(default_factory=list)
+    error: str = ""
+    explain: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(self.times) if self.times else self.first
+
+    def as_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"peer": self.peer, "way": self.way}
+        if self.error:
+            return {**found, "error": self.error}
+        return {**found, "seconds": self.seconds, "least": min(self.times or [self.first]), "runs": len(self.times) or 1,
+                **({"explain": self.explain} if self.explain else {})}
+
+
+class Bandwidth:
+    """Bytes a second that plain copies on all threads move, reads and writes counted."""
+
+    def __init__(self, threads: int, megabytes: int = 96) -> None:
+        self.pool = concurrent.futures.ThreadPoolExecutor(threads)
+        self.source = np.array_split(np.ones(megabytes << 17), threads)
+        self.target = np.array_split(np.ones(megabytes << 17), threads)
+        self.bytes = 2 * sum(part.nbytes for part in self.source)
+
+    def measure(self, runs: int = 3) -> float:
+        best = float("inf")
+        for _ in range(runs):
+            began = time.perf_counter()
+            list(self.pool.map(np.copyto, self.target, self.source))
+            best = min(best, time.perf_counter() - began)
+        return self.bytes / best
+
+
+class Race:
+    def __init__(self, contenders: list[Contender], threads: int, budget: Budget, shared: pathlib.Path,
+                 say: Callable[[str], None]) -> None:
+        self.contenders, self.threads, self.budget, self.shared, self.say = contenders, threads, budget, shared, say
+        self.bandwidth = Bandwidth(threads)
+        self.arrays: data.Arrays = {}
+        self.key = ""
+
+    def arrays_of(self, case: Case) -> pathlib.Path:
+        folder = self.shared / case.data_key
+        if self.key != case.data_key:
+            for contender in self.contenders:
+                contender.ask(60, do="drop")
+            shutil.rmtree(self.shared, ignore_errors=True)
+            self.arrays, self.key = data.make(case), case.data_key
+            data.save(folder, self.arrays)
+        return folder
+
+    def run(self, case: Case) -> dict[str, Any]:
+        folder = self.arrays_of(case)
+        entries = self.prepare(case, folder)
+        before = self.bandwidth.measure()
+        self.time(entries)
+        bandwidth = max(before, self.bandwidth.measure())
+        return judge(case, entries, bandwidth)
+
+    def prepare(self, case: Case, folder: pathlib.Path) -> list[Entry]:
+        entries: list[Entry] = []
+        expected: list[dict[str, Any]] = []
+        for contender in self.contenders:
+            if case.peers and contender.name not in case.peers:
+                continue
+            self.say(f"{case.name}: {contender.name} prepares")
+            out = self.shared / "results" / contender.name
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir(parents=True)
+            answer = contender.ask(240, do="prepare", case=case.as_dict(), folder=str(folder), out=str(out),
+                                   threads=case.threads or self.threads, compiled=self.budget.compiled)
+            if "error" in answer:
+                entries.append(Entry(contender.name, "", 0, error=answer["error"]))
+            for number, way in enumerate(answer.get("ways", [])):
+                entry = Entry(contender.name, way["name"], number, way.get("seconds", 0.0), error=way.get("error", ""),
+                              explain=way.get("explain", ""))
+                if not entry.error and not expected:
+                    expected = way["parts"]
+                    if contender.name == "sow":
+                        entry.error = check.spot_check(case, self.arrays, expected[0])
+                elif not entry.error:
+                    entry.error = check.differs(case, self.arrays, expected, way["parts"])
+                entries.append(entry)
+        return entries
+
+    def time(self, entries: list[Entry]) -> None:
+        """Interleaved rounds. Ways that are far behind their own library's best sit out."""
+        racing = []
+        for entry in entries:
+            same = [other.first for other in entries if other.peer == entry.peer and not other.error]
+            leading = min((other.first for other in entries if not other.error and other.peer != "sow"), default=0)
+            slow = entry.first > 1.6 * min(same, default=0) or (entry.first > 0.2 and entry.first > 4 * leading)
+            if not entry.error and not (slow and entry.peer != "sow"):
+                racing.append(entry)
+        turns = [turn_of(entry.first) for entry in racing]
+        one_round = sum(entry.first * loops * (runs + warm) + 2e-4 for entry, (runs, loops, warm) in zip(racing, turns))
+        rounds = max(self.budget.fewest, min(self.budget.most, int(self.budget.seconds / max(one_round, 1e-6))))
+        by_name = {contender.name: contender for contender in self.contenders}
+        for _ in range(rounds):
+            for entry, (runs, loops, warm) in zip(racing, turns):
+                answer = by_name[entry.peer].ask(240, do="time", way=entry.number, runs=runs, loops=loops, warm=warm)
+                if "seconds" in answer:
+                    entry.times.append(answer["seconds"])
+                else:
+                    entry.error = answer.get("error", "no answer")
+
+
+def turn_of(seconds: float) -> tuple[int, int, bool]:
+    """(runs, loops of one run, whether a first run is thrown away) that make a turn long enough."""
+    if seconds < 50e-6:
+        return 3, max(1, int(2e-3 / max(seconds, 1e-7))), True
+    if seconds < 20e-3:
+        return max(1, min(5, int(10e-3 / seconds))), 1, True
+    return 1, 1, False
+
+
+def judge(case: Case, entries: list[Entry], bandwidth: float) -> dict[str, Any]:
+    """What a case says: the best of each library, the ratio to the best of the others, goals."""
+    best: dict[str, Entry] = {}
+    for entry in entries:
+        if not entry.error and (entry.peer not in best or entry.seconds < best[entry.peer].seconds):
+            best[entry.peer] = entry
+    ours = best.get("sow")
+    others = {name: entry.seconds for name, entry in best.items() if name != "sow"}
+    first = min(others, key=lambda name: others[name], default=None)
+    goals = []
+    for name, times in case.goals:
+        rival = first if name == "best" else name
+        if ours is not None and rival in others:
+            ratio = others[rival] / ours.seconds
+            goals.append({"against": name, "times": times, "reached": ratio, "met": ratio >= times})
+    return {
+        "case": case.as_dict(),
+        "bandwidth": bandwidth,
+        "floor": case.floor_bytes / bandwidth,
+        "seconds": {name: entry.seconds for name, entry in best.items()},
+        "best_peer": first,
+        "ratio": others[first] / ours.seconds if ours is not None and first is not None else None,
+        "goals": goals,
+        "explain": ours.explain if ours is not None else "",
+        "entries": [entry.as_dict() for entry in entries],
+    }

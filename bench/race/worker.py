@@ -1,0 +1,125 @@
+"""A contender's process: reads one order a line, answers one line, and sleeps in between."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from . import data
+from .cases import Case
+from .way import Peer, Way
+
+SHOWN = 1 << 22  # of a larger result every n-th element is compared
+
+
+class Worker:
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.arrays: data.Arrays = {}
+        self.folder = ""
+        self.ways: list[Way] = []
+
+    def prepare(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Makes the ways of a case and runs each, for its result and a first idea of its time."""
+        self.ways = []
+        case = Case.from_dict(order["case"])
+        if self.folder != order["folder"]:
+            self.arrays = {}
+            self.arrays, self.folder = data.load(pathlib.Path(order["folder"])), order["folder"]
+        self.peer.set_threads(order["threads"])
+        answers = []
+        for way in self.peer.ways(case, self.arrays, order["compiled"]):
+            answers.append(self.try_way(way, pathlib.Path(order["out"]), len(self.ways)))
+            self.ways.append(way)
+        return {"ways": answers}
+
+    def try_way(self, way: Way, out: pathlib.Path, number: int) -> dict[str, Any]:
+        answer: dict[str, Any] = {"name": way.name}
+        try:
+            if way.reset:
+                way.reset()
+            began = time.perf_counter()
+            result = way.run()
+            answer["seconds"] = time.perf_counter() - began
+            answer["parts"] = []
+            for part, array in enumerate(way.result(result)):
+                flat = np.ascontiguousarray(array).reshape(-1)
+                step = max(1, flat.size // SHOWN)
+                file = out / f"{number}-{part}"
+                flat[::step].tofile(file)
+                answer["parts"].append({"file": str(file), "dtype": str(flat.dtype), "step": step})
+            del result
+            if answer["seconds"] < 0.4 or way.compiled:  # the first run also allocates and wakes threads
+                if answer["seconds"] < 0.01:
+                    self.clock(way, 1, 1, True)
+                answer["seconds"] = self.clock(way, 1, 1, False)[0]
+            answer["explain"] = way.explain() if way.explain else ""
+        except Exception as error:  # a peer may refuse a case: then it does not run
+            answer["error"] = f"{type(error).__name__}: {error}"[:300]
+        return answer
+
+    def clock(self, way: Way, runs: int, loops: int, warm: bool) -> list[float]:
+        """Seconds of each run. Several loops make one run of calls too short for the clock."""
+        gc.collect()
+        gc.disable()
+        found = []
+        for run in range(runs + warm):
+            if way.reset:
+                way.reset()
+            call = way.run
+            began = time.perf_counter()
+            for _ in itertools.repeat(None, loops):
+                call()
+            ended = time.perf_counter()
+            if run >= warm:
+                found.append((ended - began) / loops)
+        gc.enable()
+        return found
+
+    def answer(self, order: dict[str, Any]) -> dict[str, Any]:
+        if order["do"] == "prepare":
+            return self.prepare(order)
+        if order["do"] == "time":
+            times = self.clock(self.ways[order["way"]], order["runs"], order["loops"], order["warm"])
+            return {"seconds": statistics.median(times)}
+        self.ways, self.arrays, self.folder = [], {}, ""
+        gc.collect()
+        return {}
+
+
+def main() -> None:
+    name, threads = sys.argv[1], int(sys.argv[2])
+    # Libraries print what they like: the answers have a pipe of their own.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+    try:
+        peer: Any = importlib.import_module(f"{__package__}.peers.{name}_")
+        say({"version": peer.start(threads)})
+    except Exception as error:
+        say({"missing": f"{type(error).__name__}: {error}"[:300]})
+        return
+    worker = Worker(peer)
+    for line in sys.stdin:
+        try:
+            say(worker.answer(json.loads(line)))
+        except Exception as error:
+            say({"error": f"{type(error).__name__}: {error}"[:300]})
+
+
+if __name__ == "__main__":
+    main()
