@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "cpu/fold_kernels.h"
-#include "transfer/canonical.h"
+#include "transfer/plan.h"
 
 namespace sow::detail {
 
@@ -44,7 +44,7 @@ inline size_t workspace_allowed(const Transfer& t, const Canonical& c) {
 
 // Added to the cost of a plan that would take more: it is made only when nothing else can be.
 inline double over_budget(const Transfer& t, const Canonical& c, size_t bytes) {
-  return bytes <= workspace_allowed(t, c) ? 0 : 1e15;
+  return bytes <= workspace_allowed(t, c) ? 0 : kLastResortNs;
 }
 
 }  // namespace sow::detail

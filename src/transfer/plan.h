@@ -35,6 +35,10 @@ struct Strategy {
   void (*run)(const Transfer&, const Canonical&, const Plan&, char* workspace);
 };
 
+// A cost from which on a plan is made only when no other can be: its scratch is larger than the
+// operands together.
+inline constexpr double kLastResortNs = 1e15;
+
 // Every CPU strategy: the array in src/cpu/strategies.cc.
 std::span<const Strategy* const> cpu_strategies();
 

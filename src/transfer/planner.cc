@@ -11,6 +11,27 @@ namespace {
 
 thread_local const char* forced_name = nullptr;
 
+struct Choice {
+  Plan plan;
+  double cost = 0;
+};
+
+Choice choose(const Transfer& transfer, const Canonical& canonical, int threads) {
+  Choice best;
+  best.plan.threads = threads;
+  for (const Strategy* strategy : cpu_strategies()) {
+    if (!strategy->supports(transfer, canonical)) continue;
+    const bool forced = forced_name != nullptr && std::strcmp(strategy->name, forced_name) == 0;
+    const double cost = forced ? 0 : strategy->cost(transfer, canonical, threads);
+    if (!forced && best.plan.strategy != nullptr && cost >= best.cost) continue;
+    best.plan.strategy = strategy;
+    best.cost = cost;
+    if (forced) break;
+  }
+  best.plan.workspace = best.plan.strategy->workspace(transfer, canonical, threads);
+  return best;
+}
+
 }  // namespace
 
 ForceStrategy::ForceStrategy(const char* name) : previous_(forced_name) { forced_name = name; }
@@ -19,24 +40,10 @@ const char* forced_strategy() { return forced_name; }
 
 Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
   const int threads = can_run_parallel() ? get_num_threads() : 1;
-  const Strategy* best = nullptr;
-  double best_cost = 0;
-  for (const Strategy* strategy : cpu_strategies()) {
-    if (!strategy->supports(transfer, canonical)) continue;
-    if (forced_name != nullptr && std::strcmp(strategy->name, forced_name) == 0) {
-      best = strategy;
-      break;
-    }
-    const double cost = strategy->cost(transfer, canonical, threads);
-    if (best != nullptr && cost >= best_cost) continue;
-    best = strategy;
-    best_cost = cost;
-  }
-  Plan plan;
-  plan.strategy = best;
-  plan.threads = threads;
-  plan.workspace = best->workspace(transfer, canonical, threads);
-  return plan;
+  Choice choice = choose(transfer, canonical, threads);
+  // Every worker has scratch of its own: where that is too much, one worker has to do.
+  if (choice.cost >= kLastResortNs && threads > 1) choice = choose(transfer, canonical, 1);
+  return choice.plan;
 }
 
 namespace {

@@ -1,0 +1,149 @@
+// How much memory operations take besides their operands: counted by the pool, strategy by strategy.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "core/memory.h"
+#include "sow/sow.h"
+#include "transfer/plan.h"
+
+namespace sow::detail {
+namespace {
+
+// Scratch of small problems may be this much larger than what they work on.
+constexpr int64_t kSmall = 256 * 1024;
+
+// Bytes that `call` held at most, above what was in use before it. The peak only ever grows, so the
+// pool is first filled up to it.
+int64_t peak_of(const std::function<void()>& call) {
+  const PoolStats before = memory_stats();
+  const size_t gap = static_cast<size_t>(before.peak_bytes_in_use - before.bytes_in_use);
+  void* filling = allocate(gap);
+  const int64_t start = memory_stats().peak_bytes_in_use;
+  EXPECT_EQ(memory_stats().bytes_in_use, start);
+  call();
+  const int64_t found = memory_stats().peak_bytes_in_use - start;
+  deallocate(filling, gap);
+  return found;
+}
+
+int64_t planned(const std::function<void()>& call) {
+  const std::string words = explain(call);
+  int64_t most = 0;
+  const std::string label = "workspace    ";
+  for (size_t at = words.find(label); at != std::string::npos; at = words.find(label, at + 1)) {
+    most = std::max<int64_t>(most, std::stoll(words.substr(at + label.size())));
+  }
+  return most;
+}
+
+std::string strategy_of(const std::function<void()>& call) {
+  const std::string words = explain(call), label = "strategy     ";
+  const size_t at = words.find(label) + label.size();
+  return words.substr(at, words.find(':', at) - at);
+}
+
+class Threads {
+ public:
+  explicit Threads(int count) { set_num_threads(count); }
+  ~Threads() { set_num_threads(before_); }
+
+ private:
+  int before_ = get_num_threads();
+};
+
+struct Sizes {
+  int64_t outer, items, width, places;
+};
+
+// Random keys, ones as values: what strategies plan for depends on neither.
+struct Arrays {
+  Arrays(const Sizes& sizes, DType dtype) {
+    std::mt19937_64 random(5);
+    x = Tensor::zeros({sizes.outer, sizes.places, sizes.width}, dtype);
+    src = Tensor::ones({sizes.outer, sizes.items, sizes.width}, dtype);
+    std::vector<int64_t> places(static_cast<size_t>(sizes.items));
+    for (int64_t& place : places) place = static_cast<int64_t>(random() % static_cast<uint64_t>(sizes.places));
+    keys = Tensor::of(places, {sizes.items});
+    bytes = static_cast<int64_t>(x.nbytes() + src.nbytes() + keys.nbytes());
+  }
+  void run(Reduce reduce) const {
+    if (reduce == Reduce::assign) index_copy_(x, 1, keys, src);
+    else index_reduce_(x, 1, keys, src, reduce);
+  }
+  Tensor x, src, keys;
+  int64_t bytes;
+};
+
+constexpr Sizes kSizes[] = {{1, 100, 1, 100},        {1, 50000, 1, 1000},   {1, 50000, 1, 100000}, {1, 200000, 1, 7},
+                            {1, 3000, 64, 300},      {1, 3000, 64, 6000},   {64, 500, 1, 4000},    {16, 200, 16, 50},
+                            {1, 300000, 1, 1000000}, {1, 2000, 1, 2000000}, {300, 1000, 1, 10}};
+
+class Scratch : public testing::TestWithParam<DType> {};
+
+TEST_P(Scratch, OfThePlannersChoiceStaysBelowTheOperands) {
+  for (const int threads : {1, 2, 7}) {
+    const Threads set(threads);
+    for (const Sizes& sizes : kSizes) {
+      const Arrays arrays(sizes, GetParam());
+      for (const Reduce reduce : {Reduce::assign, Reduce::add, Reduce::mul, Reduce::amax, Reduce::mean}) {
+        if (reduce == Reduce::amax && is_complex(GetParam())) continue;
+        const auto call = [&] { arrays.run(reduce); };
+        EXPECT_LE(peak_of(call), arrays.bytes + kSmall)
+            << strategy_of(call) << " " << name_of(reduce) << " " << sizes.outer << "x" << sizes.items << "x"
+            << sizes.width << " to " << sizes.places << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_P(Scratch, OfEveryStrategyIsWhatItPlanned) {
+  const Threads set(3);
+  for (const Sizes& sizes : kSizes) {
+    const Arrays arrays(sizes, GetParam());
+    for (const Reduce reduce : {Reduce::assign, Reduce::add, Reduce::mean}) {
+      const auto call = [&] { arrays.run(reduce); };
+      for (const Strategy* strategy : cpu_strategies()) {
+        const ForceStrategy force(strategy->name);
+        if (strategy_of(call) != strategy->name) continue;
+        EXPECT_LE(peak_of(call), planned(call)) << strategy->name << " " << name_of(reduce) << " " << sizes.items;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Scratch,
+                         testing::Values(DType::int8, DType::float16, DType::float32, DType::float64, DType::complex128),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST(MaskScratch, IsAThousandthOfTheElements) {
+  for (const int threads : {1, 2, 7}) {
+    const Threads set(threads);
+    for (const int64_t elements : {1000, 100000, 4000000}) {
+      const Tensor x = Tensor::zeros({elements / 10, 10}, DType::float32);
+      const Tensor src = Tensor::ones({elements}, DType::float32);
+      for (const Tensor& mask : {Tensor::ones({elements / 10, 10}, DType::bool_), Tensor::ones({elements / 10, 1}, DType::bool_)}) {
+        const int64_t allowed = elements / 1000 + 1024;
+        EXPECT_LE(peak_of([&] { masked_scatter_(x, mask, src); }), allowed) << elements;
+        EXPECT_LE(peak_of([&] { masked_fill_(x, mask, 1.0); }), allowed) << elements;
+        Tensor out;
+        EXPECT_LE(peak_of([&] { out = masked_scatter(x, mask, src); }), allowed + static_cast<int64_t>(x.nbytes())) << elements;
+        EXPECT_LE(peak_of([&] { out = masked_select(x, mask); }), allowed + static_cast<int64_t>(x.nbytes())) << elements;
+      }
+    }
+  }
+}
+
+TEST(MoveScratch, IsNone) {
+  const Threads set(2);
+  const Tensor x = Tensor::zeros({512, 512}, DType::float32), src = Tensor::ones({512}, DType::float32);
+  const Tensor keys = Tensor::arange(512);
+  Tensor out;
+  EXPECT_EQ(peak_of([&] { diagonal_scatter_(x, src); }), 0);
+  EXPECT_LE(peak_of([&] { out = diagonal_scatter(x, src); }), static_cast<int64_t>(x.nbytes()));
+  EXPECT_LE(peak_of([&] { out = index_select(x, 0, keys); }), static_cast<int64_t>(x.nbytes()));
+}
+
+}  // namespace
+}  // namespace sow::detail
