@@ -77,6 +77,7 @@ class Dims {
   static constexpr uint32_t kInline = 6;
 
   void assign(const int64_t* values, size_t count) {
+    if (count > capacity_) size_ = 0;  // nothing old to keep when memory grows
     reserve(count);
     if (count != 0) std::memmove(data(), values, count * sizeof(int64_t));
     size_ = static_cast<uint32_t>(count);
@@ -84,7 +85,7 @@ class Dims {
   void reserve(size_t count) {
     if (count <= capacity_) return;
     int64_t* grown = new int64_t[count];
-    std::copy(begin(), end(), grown);
+    for (size_t i = 0; i < size_; ++i) grown[i] = data()[i];
     delete[] heap_;
     heap_ = grown;
     capacity_ = static_cast<uint32_t>(count);

@@ -297,7 +297,7 @@ TEST(Mask, RefusesWhatItCannotDo) {
   c.shape = {4, 3};
   MaskProblem p;
   make_problem(random, c, p);
-  const Canonical none;
+  const Canonical none{};
   ASSERT_TRUE(k_mask_elements.supports(p.transfer, none));
   EXPECT_FALSE(k_mask_rows.supports(p.transfer, none)) << "a mask of elements";
   Transfer overlapping = p.transfer;
