@@ -1,4 +1,4 @@
-// How many threads the library may use.
+// How many threads and which instructions the library may use.
 #pragma once
 
 #include "sow/export.h"
@@ -11,5 +11,8 @@ SOW_API int get_num_threads();
 
 // Sets that number for the whole process, from 1 to 1024. Other users of OpenMP do not notice.
 SOW_API void set_num_threads(int count);
+
+// The vector instructions that kernels are chosen by: "portable", "avx2" or "avx512".
+SOW_API const char* instruction_set();
 
 }  // namespace sow

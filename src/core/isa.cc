@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "sow/error.h"
+#include "sow/runtime.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -102,3 +103,9 @@ ScopedIsa::ScopedIsa(Isa isa) {
 ScopedIsa::~ScopedIsa() { forced.store(previous_); }
 
 }  // namespace sow::detail
+
+namespace sow {
+
+const char* instruction_set() { return detail::isa_name(detail::current_isa()); }
+
+}  // namespace sow

@@ -1,0 +1,32 @@
+"""The types in the signatures of sow."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
+
+from ._core import DType, Index
+
+if TYPE_CHECKING:
+    import numpy
+
+    NumpyArray = numpy.ndarray[Any, Any]
+
+
+class SupportsDLPack(Protocol):
+    """Any array: NumPy's, PyTorch's, JAX's, CuPy's, Paddle's, sow's."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+A = TypeVar("A", bound=SupportsDLPack)
+"""A destination: the result is of the same kind."""
+
+Number = Union[bool, int, float, complex]
+Nested = Sequence[Any]
+ArrayLike = Union[SupportsDLPack, Number, Nested, bytes, bytearray, memoryview]
+"""What can be read: an array, a number, a nested list, anything with a buffer."""
+
+IndexLike = Union[ArrayLike, Index]
+Shape = Union[int, Sequence[int]]
+DTypeLike = Union[DType, str, type, Any]
+
+__all__ = ["A", "ArrayLike", "DTypeLike", "IndexLike", "Shape", "SupportsDLPack"]

@@ -1,0 +1,152 @@
+// The arguments of operations: how each Python object becomes what the C++ function takes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "arrays.h"
+
+namespace sow::python {
+
+// One type for each role an argument plays, and the name signatures and stubs give it. Python's
+// objects pass through unchanged; `Arguments` converts them, since it knows the operation, the
+// destination's type and the policy for indices.
+template <class Tag>
+struct Role {
+  nb::handle object;
+};
+using Destination = Role<struct DestinationTag>;  // the first argument: its kind is the result's
+using ArrayArg = Role<struct ArrayTag>;           // read
+using ValuesArg = Role<struct ValuesTag>;         // an array, or one number for every place
+using KeysArg = Role<struct KeysTag>;             // an array of indices, or an Index
+using KeysListArg = Role<struct KeysListTag>;     // one KeysArg, or several
+using ShapeArg = Role<struct ShapeTag>;           // an int or a sequence of ints
+using ReduceArg = Role<struct ReduceTag>;         // a name; None is "assign"
+using BoundsArg = Role<struct BoundsTag>;         // "error", "drop", "clip", "promise"
+using NameArg = Role<struct NameTag>;             // for programs; eager calls do not look at it
+using SliceStart = Role<struct SliceStartTag>;    // an int, or None: from the beginning
+using SliceEnd = Role<struct SliceEndTag>;        // an int, or None: to the end
+
+template <class Tag>
+struct Outcome {
+  nb::object object;
+};
+using SameKind = Outcome<struct SameKindTag>;  // a result of the destination's kind
+using OwnKind = Outcome<struct OwnKindTag>;    // the same, of a method: a Tensor
+
+Bounds parse_bounds(nb::handle object, const char* op);
+Reduce parse_reduce(nb::handle object, const char* op);
+Dims parse_shape(nb::handle object, const char* op);
+int64_t parse_integer(nb::handle object, const char* op, const char* argument);
+
+// Reads the arguments of one call, left to right.
+class Arguments {
+ public:
+  Arguments(const char* op, const char* const* names) : op_(op), names_(names) {}
+
+  // Two passes: the policy comes last in the signature, but the indices need it.
+  void prepare(BoundsArg bounds) { bounds_ = parse_bounds(bounds.object, op_); }
+  template <class T>
+  void prepare(const T&) {}
+
+  Tensor destination(nb::handle object, Access access);
+
+  auto read(ArrayArg a) { return std::tuple(array(a.object)); }
+  auto read(ValuesArg a) { return std::tuple(values(a.object)); }
+  auto read(KeysArg a) { return std::tuple(keys(a.object, next())); }
+  auto read(KeysListArg a) { return std::tuple(keys_list(a.object)); }
+  auto read(ShapeArg a) { return next(), std::tuple(parse_shape(a.object, op_)); }
+  auto read(ReduceArg a) { return next(), std::tuple(ReduceName(parse_reduce(a.object, op_))); }
+  auto read(SliceStart a) {
+    const char* name = next();
+    return std::tuple(a.object.is_none() ? int64_t{0} : parse_integer(a.object, op_, name));
+  }
+  auto read(SliceEnd a) {
+    const char* name = next();
+    return std::tuple(a.object.is_none() ? kEnd : parse_integer(a.object, op_, name));
+  }
+  auto read(int64_t a) { return next(), std::tuple(a); }
+  auto read(bool a) { return next(), std::tuple(a); }
+  auto read(BoundsArg) { return next(), std::tuple(); }
+  auto read(NameArg) { return next(), std::tuple(); }
+
+  // Elements looked at so far: what decides whether letting other threads run is worth its price.
+  int64_t work() const { return work_; }
+
+ private:
+  const char* next() { return names_[position_++]; }
+  Tensor array(nb::handle object);
+  Source values(nb::handle object);
+  Index keys(nb::handle object, const char* name);
+  std::vector<Index> keys_list(nb::handle object);
+  const Tensor& count(const Tensor& tensor);
+
+  const char* op_;
+  const char* const* names_;
+  int position_ = 0;
+  std::optional<DType> dtype_;
+  Bounds bounds_ = Bounds::error;
+  int64_t work_ = 0;
+};
+
+}  // namespace sow::python
+
+namespace nanobind::detail {
+
+template <class Tag>
+constexpr auto role_name() {
+  using namespace sow::python;
+  if constexpr (std::is_same_v<Tag, DestinationTag>)
+    return const_name("sow._types.A");
+  else if constexpr (std::is_same_v<Tag, KeysTag>)
+    return const_name("sow._types.IndexLike");
+  else if constexpr (std::is_same_v<Tag, KeysListTag>)
+    return const_name("sow._types.IndexLike | collections.abc.Sequence[sow._types.IndexLike]");
+  else if constexpr (std::is_same_v<Tag, ShapeTag>)
+    return const_name("sow._types.Shape");
+  else if constexpr (std::is_same_v<Tag, ArrayTag> || std::is_same_v<Tag, ValuesTag>)
+    return const_name("sow._types.ArrayLike");
+  else if constexpr (std::is_same_v<Tag, SliceStartTag> || std::is_same_v<Tag, SliceEndTag>)
+    return const_name("int");
+  else
+    return const_name("str");
+}
+
+template <class Tag>
+struct type_caster<sow::python::Role<Tag>> {
+  using Value = sow::python::Role<Tag>;
+  static constexpr auto Name = role_name<Tag>();
+  template <class>
+  using Cast = Value;
+  template <class>
+  static constexpr bool can_cast() {
+    return true;
+  }
+  bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
+    value.object = source;
+    return true;
+  }
+  explicit operator Value() { return value; }
+  Value value;
+};
+
+template <class Tag>
+struct type_caster<sow::python::Outcome<Tag>> {
+  using Value = sow::python::Outcome<Tag>;
+  static constexpr auto Name = const_name<std::is_same_v<Tag, sow::python::OwnKindTag>>(
+      const_name("sow._core.Tensor"), const_name("sow._types.A"));
+  template <class>
+  using Cast = Value;
+  template <class>
+  static constexpr bool can_cast() {
+    return true;
+  }
+  static handle from_cpp(Value&& result, rv_policy, cleanup_list*) noexcept {
+    return result.object.release();
+  }
+};
+
+}  // namespace nanobind::detail

@@ -1,0 +1,118 @@
+// Binds an operation once as a function and once as a method, generic over its arguments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "docs.h"
+
+namespace sow::python {
+
+// Below this many elements a call ends sooner than another thread could begin.
+inline constexpr int64_t kReleaseFrom = 4096;
+
+// What the bound functions keep of an operation; lives as long as the process.
+struct OpSite {
+  const char* op;
+  const char* const* names;
+};
+
+template <auto Function, class... P>
+nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
+  Arguments arguments(site.op, site.names);
+  (arguments.prepare(p), ...);
+  const TypeInfo info = info_of(object);
+  const Tensor x = arguments.destination(object, access);
+  // Braces: read from left to right.
+  std::tuple<decltype(arguments.read(p))...> parts{arguments.read(p)...};
+  auto run = [&](auto&... part) {
+    return std::apply([&](const auto&... value) { return Function(x, value...); },
+                      std::tuple_cat(part...));
+  };
+  Tensor result;
+  if (arguments.work() < kReleaseFrom) {
+    result = std::apply(run, parts);
+  } else {
+    nb::gil_scoped_release release;
+    result = std::apply(run, parts);
+  }
+  if (access == Access::read) return from_tensor(result, object, info);
+  // In a program the in-place form is a new value.
+  if (info.kind == Kind::tensor)
+    return result.same_object(x) ? nb::borrow(object) : nb::cast(result);
+  mark_written(object, info);
+  return nb::borrow(object);
+}
+
+class Binder {
+ public:
+  Binder(nb::module_& module, nb::class_<Tensor>& tensor) : module_(module), tensor_(tensor) {}
+
+  // `op` and `op_`. `first` is the name of the destination, the rest are the annotations of P.
+  template <auto Out, auto In, class... P, class... Notes>
+  void pair(const char* name, const char* first, const Notes&... notes) {
+    const char* const* names = names_of(first, notes...);
+    define<Out, P...>(name, name, Access::read, names, notes...);
+    define<In, P...>(keep(std::string(name) + "_"), name, Access::write, names, notes...);
+  }
+
+  // An operation that writes nowhere: a gather or a view.
+  template <auto Function, class... P, class... Notes>
+  void single(const char* name, const char* first, const Notes&... notes) {
+    define<Function, P...>(name, name, Access::read, names_of(first, notes...), notes...);
+  }
+
+ private:
+  template <auto Function, class... P, class... Notes>
+  void define(const char* op, const char* stem, Access access, const char* const* names,
+              const Notes&... notes) {
+    const OpSite site{op, names};
+    const char* doc = keep(doc_of(stem, op));
+    module_.def(
+        op,
+        [site, access](Destination x, P... p) {
+          return SameKind{call<Function, P...>(site, access, x.object, p...)};
+        },
+        nb::arg(names[0]), notes..., doc);
+    tensor_.def(
+        op,
+        [site, access](Destination x, P... p) {
+          return OwnKind{call<Function, P...>(site, access, x.object, p...)};
+        },
+        notes..., doc);
+  }
+
+  template <class Note>
+  static const char* name_of(const Note& note) {
+    if constexpr (requires { note.name_; })
+      return note.name_;
+    else
+      return nullptr;
+  }
+
+  template <class... Notes>
+  static const char* const* names_of(const char* first, const Notes&... notes) {
+    auto* names = new std::vector<const char*>{first};
+    for (const char* name : std::initializer_list<const char*>{name_of(notes)...}) {
+      if (name) names->push_back(name);
+    }
+    return names->data();
+  }
+
+  static const char* keep(std::string text) { return (new std::string(std::move(text)))->c_str(); }
+
+  nb::module_& module_;
+  nb::class_<Tensor>& tensor_;
+};
+
+// What each file adds to the module.
+nb::class_<Tensor> bind_tensor(nb::module_& module);
+void bind_dtypes(nb::module_& module);
+void bind_factories(nb::module_& module);
+void bind_indexing(nb::class_<Tensor>& tensor);
+void bind_index(nb::module_& module);
+void bind_operations(nb::module_& module, nb::class_<Tensor>& tensor);
+void bind_runtime(nb::module_& module);
+
+}  // namespace sow::python

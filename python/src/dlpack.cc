@@ -1,0 +1,272 @@
+// DLPack in and out: capsules for everybody, the C table where a library has one.
+#include <algorithm>
+#include <memory>
+
+#include "arrays.h"
+
+namespace sow::python {
+namespace {
+
+std::optional<DType> type_of(DlType type) {
+  if (type.lanes != 1) return {};
+  switch (type.code) {
+    case kDlBool:
+      return type.bits == 8 ? std::optional(DType::bool_) : std::nullopt;
+    case kDlUint:
+      return type.bits == 8 ? std::optional(DType::uint8) : std::nullopt;
+    case kDlBfloat:
+      return type.bits == 16 ? std::optional(DType::bfloat16) : std::nullopt;
+    case kDlInt:
+      if (type.bits == 8) return DType::int8;
+      if (type.bits == 16) return DType::int16;
+      if (type.bits == 32) return DType::int32;
+      if (type.bits == 64) return DType::int64;
+      return {};
+    case kDlFloat:
+      if (type.bits == 16) return DType::float16;
+      if (type.bits == 32) return DType::float32;
+      if (type.bits == 64) return DType::float64;
+      return {};
+    case kDlComplex:
+      if (type.bits == 64) return DType::complex64;
+      if (type.bits == 128) return DType::complex128;
+      return {};
+    default:
+      return {};
+  }
+}
+
+DlType dl_type(DType dtype) {
+  const auto bits = static_cast<uint8_t>(8 * size_of(dtype));
+  if (dtype == DType::bool_) return {kDlBool, 8, 1};
+  if (dtype == DType::uint8) return {kDlUint, 8, 1};
+  if (dtype == DType::bfloat16) return {kDlBfloat, 16, 1};
+  if (is_integer(dtype)) return {kDlInt, bits, 1};
+  return {is_complex(dtype) ? kDlComplex : kDlFloat, bits, 1};
+}
+
+[[noreturn]] void refuse(PyObject* type, Site site, nb::handle object, const std::string& rule) {
+  raise(type, std::string(site.op) + ": " + site.argument + " is " + describe(object) + rule);
+}
+
+// A view of what a DlTensor describes, kept alive by `owner`.
+Tensor view(const DlTensor& source, bool read_only, nb::handle owner, Site site,
+            nb::handle object) {
+  const std::optional<DType> dtype = type_of(source.dtype);
+  if (!dtype) {
+    refuse(PyExc_TypeError, site, object,
+           " whose elements (DLPack code " + std::to_string(source.dtype.code) + ", " +
+               std::to_string(source.dtype.bits) + " bits) are none of sow's types");
+  }
+  Device device;
+  const int32_t place = source.device.type;
+  if (place == kDlCuda || place == kDlCudaManaged) {
+    device = {DeviceType::cuda, source.device.id};
+  } else if (place != kDlCpu && place != kDlCudaHost) {
+    refuse(PyExc_RuntimeError, site, object, " on a device that sow does not know");
+  }
+  const auto rank = static_cast<size_t>(std::max(source.ndim, 0));
+  Dims shape(source.shape, rank);
+  void* data = static_cast<char*>(source.data) + source.byte_offset;
+  Dims strides;
+  if (source.strides) {
+    strides = Dims(source.strides, rank);
+  } else {
+    strides.resize(rank);
+    int64_t step = 1;
+    for (size_t i = rank; i-- > 0;) {
+      strides[i] = step;
+      step *= std::max<int64_t>(shape[i], 1);
+    }
+  }
+  return wrap_owned(data, *dtype, shape, strides, device, read_only, owner.ptr());
+}
+
+void release_versioned(PyObject* capsule) {
+  auto* managed = static_cast<DlVersioned*>(PyCapsule_GetPointer(capsule, nullptr));
+  if (managed->deleter) managed->deleter(managed);
+}
+
+void release_managed(PyObject* capsule) {
+  auto* managed = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule, nullptr));
+  if (managed->deleter) managed->deleter(managed);
+}
+
+// Asks for a capsule; libraries older than DLPack 1.0 do not know the argument. What a foreign
+// method raises becomes the cause of our own error.
+nb::object request_capsule(nb::handle object, Site site) {
+  PyObject* method = PyObject_GetAttrString(object.ptr(), "__dlpack__");
+  if (!method) {
+    PyErr_Clear();
+    refuse(PyExc_TypeError, site, object, ", whose memory it does not show");
+  }
+  nb::object call = nb::steal(method);
+  try {
+    nb::object version = nb::make_tuple(kDlpackMajor, kDlpackMinor);
+    try {
+      return call(nb::arg("max_version") = version);
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_TypeError)) throw;
+    }
+    return call();
+  } catch (nb::python_error& error) {
+    if (!PyErr_GivenExceptionMatches(error.type().ptr(), PyExc_Exception))
+      throw;  // KeyboardInterrupt
+    nb::raise_from(error, PyExc_TypeError, "%s: %s is %s, whose memory it does not show: %s",
+                   site.op, site.argument, describe(object).c_str(),
+                   nb::str(error.value()).c_str());
+  }
+}
+
+Tensor from_capsule(nb::handle object, Site site, Access access) {
+  nb::object capsule = request_capsule(object, site);
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    auto* managed =
+        static_cast<DlVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->version.major != kDlpackMajor) {
+      refuse(PyExc_TypeError, site, object, " of a DLPack version that sow does not know");
+    }
+    nb::object owner = nb::steal(PyCapsule_New(managed, nullptr, release_versioned));
+    if (!owner) throw nb::python_error();
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    const bool read_only = (managed->flags & kDlReadOnly) != 0;
+    if (access == Access::write) {
+      if (read_only) refuse(PyExc_ValueError, site, object, " that is read-only");
+      if (managed->flags & kDlCopied)
+        refuse(PyExc_ValueError, site, object, " that lends only a copy of its memory");
+    }
+    return view(managed->tensor, read_only, owner, site, object);
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    refuse(PyExc_TypeError, site, object, ", whose __dlpack__ gave no DLPack capsule");
+  }
+  auto* managed = static_cast<DlManaged*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  nb::object owner = nb::steal(PyCapsule_New(managed, nullptr, release_managed));
+  if (!owner) throw nb::python_error();
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return view(managed->tensor, false, owner, site, object);
+}
+
+bool attribute_is(nb::handle object, PyObject* name, PyObject* value) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found) PyErr_Clear();
+  return found.ptr() == value;
+}
+
+bool method_is_true(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
+  if (!found) PyErr_Clear();
+  return found.ptr() == Py_True;
+}
+
+bool may_differentiate(DlType type) {
+  return type.code == kDlFloat || type.code == kDlBfloat || type.code == kDlComplex;
+}
+
+// Gradients are not looked at by the C tables, and lost by DLPack.
+void check_gradient(nb::handle object, Kind kind, Site site) {
+  static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* stop_gradient = PyUnicode_InternFromString("stop_gradient");
+  if (kind == Kind::paddle ? attribute_is(object, stop_gradient, Py_False)
+                           : attribute_is(object, requires_grad, Py_True)) {
+    refuse(PyExc_RuntimeError, site, object,
+           " that requires a gradient, which sow would not see; pass detach() of it");
+  }
+}
+
+// torch may negate or conjugate a tensor by setting a bit that DLPack does not carry.
+bool is_lazy(nb::handle object, DlType type) {
+  static PyObject* is_neg = PyUnicode_InternFromString("is_neg");
+  static PyObject* is_conj = PyUnicode_InternFromString("is_conj");
+  return method_is_true(object, is_neg) ||
+         (type.code == kDlComplex && method_is_true(object, is_conj));
+}
+
+struct Shared {  // what a DLPack consumer holds
+  Tensor tensor;
+  Dims shape, strides;
+};
+
+DlTensor describe_tensor(Shared& shared) {
+  const Tensor& tensor = shared.tensor;
+  const bool cpu = tensor.device().type == DeviceType::cpu;
+  const DlDevice device{cpu ? kDlCpu : kDlCuda, tensor.device().index};
+  return {tensor.data(),         device, tensor.dim(), dl_type(tensor.dtype()), shared.shape.data(),
+          shared.strides.data(), 0};
+}
+
+template <class Managed>
+Managed* share(const Tensor& tensor) {
+  auto shared = std::unique_ptr<Shared>(new Shared{tensor, tensor.shape(), tensor.strides()});
+  auto* managed = new Managed{};
+  managed->tensor = describe_tensor(*shared);
+  managed->context = shared.release();
+  managed->deleter = [](Managed* self) {
+    delete static_cast<Shared*>(self->context);
+    delete self;
+  };
+  return managed;
+}
+
+template <class Managed>
+void drop_unused(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;  // the consumer renamed it and owns it
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+
+}  // namespace
+
+Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access access) {
+  DlTensor borrowed{nullptr, {kDlCpu, 0}, 0, {kDlComplex, 0, 1}, nullptr, nullptr, 0};
+  if (info.exchange && info.exchange->borrow_from_object(object.ptr(), &borrowed) != 0) {
+    nb::python_error error;
+    nb::raise_from(error, PyExc_TypeError, "%s: %s is %s, whose memory it does not show: %s",
+                   site.op, site.argument, describe(object).c_str(),
+                   nb::str(error.value()).c_str());
+  }
+  if ((info.kind == Kind::torch || info.kind == Kind::paddle) &&
+      may_differentiate(borrowed.dtype)) {
+    check_gradient(object, info.kind, site);
+    if (info.kind == Kind::torch && is_lazy(object, borrowed.dtype)) {
+      if (access == Access::write) {
+        refuse(PyExc_ValueError, site, object, " that is negated or conjugated only when read");
+      }
+      nb::object resolved = object.attr("resolve_conj")().attr("resolve_neg")();
+      return from_dlpack(resolved, info, site, access);
+    }
+  }
+  return info.exchange ? view(borrowed, false, object, site, object)
+                       : from_capsule(object, site, access);
+}
+
+DlVersioned* to_versioned(const Tensor& tensor) {
+  auto* managed = share<DlVersioned>(tensor);
+  managed->version = {kDlpackMajor, kDlpackMinor};
+  managed->flags = tensor.read_only() ? kDlReadOnly : 0;
+  return managed;
+}
+
+nb::object to_capsule(const Tensor& tensor, bool versioned) {
+  PyObject* capsule;
+  if (versioned) {
+    DlVersioned* managed = to_versioned(tensor);
+    capsule = PyCapsule_New(managed, "dltensor_versioned", [](PyObject* self) {
+      drop_unused<DlVersioned>(self, "dltensor_versioned");
+    });
+    if (!capsule) managed->deleter(managed);
+  } else {
+    if (tensor.read_only()) {
+      raise(PyExc_BufferError,
+            "a read-only tensor cannot be shared with a library older than DLPack 1.0");
+    }
+    auto* managed = share<DlManaged>(tensor);
+    capsule = PyCapsule_New(managed, "dltensor",
+                            [](PyObject* self) { drop_unused<DlManaged>(self, "dltensor"); });
+    if (!capsule) managed->deleter(managed);
+  }
+  if (!capsule) throw nb::python_error();
+  return nb::steal(capsule);
+}
+
+}  // namespace sow::python

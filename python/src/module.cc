@@ -1,0 +1,49 @@
+// The extension module sow._core.
+#include <new>
+
+#include "bind.h"
+
+namespace sow::python {
+namespace {
+
+PyObject* class_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::argument:
+    case ErrorKind::shape:
+    case ErrorKind::overlap:
+      return PyExc_ValueError;
+    case ErrorKind::type:
+      return PyExc_TypeError;
+    case ErrorKind::index:
+      return PyExc_IndexError;
+    case ErrorKind::memory:
+      return PyExc_MemoryError;
+    case ErrorKind::device:
+    case ErrorKind::autograd:
+      return PyExc_RuntimeError;
+  }
+  return PyExc_RuntimeError;
+}
+
+}  // namespace
+}  // namespace sow::python
+
+NB_MODULE(_core, module) {
+  using namespace sow::python;
+  nb::set_leak_warnings(false);  // arrays of other libraries may outlive us and hold our memory
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const sow::Error& error) {
+      PyErr_SetString(class_of(error.kind()), error.what());
+    }
+  });
+  watch_interpreter_end();
+  bind_dtypes(module);
+  nb::class_<sow::Tensor> tensor = bind_tensor(module);
+  bind_indexing(tensor);
+  bind_index(module);
+  bind_factories(module);
+  bind_operations(module, tensor);
+  bind_runtime(module);
+}

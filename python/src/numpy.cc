@@ -1,0 +1,217 @@
+// NumPy's arrays in and out, through its C structures. NumPy is imported when the first array
+// leaves.
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "arrays.h"
+
+namespace sow::python {
+namespace {
+
+bool is_bfloat16(const PyArray_Descr* descr) {
+  const std::string_view name = descr->typeobj->tp_name;
+  return name == "ml_dtypes.bfloat16" || name == "bfloat16";
+}
+
+std::optional<DType> type_of(const PyArray_Descr* descr) {
+  switch (descr->type_num) {
+    case NPY_BOOL:
+      return DType::bool_;
+    case NPY_UBYTE:
+      return DType::uint8;
+    case NPY_BYTE:
+      return DType::int8;
+    case NPY_SHORT:
+      return DType::int16;
+    case NPY_INT:
+      return DType::int32;
+    case NPY_LONG:
+      return sizeof(long) == 8 ? DType::int64 : DType::int32;
+    case NPY_LONGLONG:
+      return DType::int64;
+    case NPY_HALF:
+      return DType::float16;
+    case NPY_FLOAT:
+      return DType::float32;
+    case NPY_DOUBLE:
+      return DType::float64;
+    case NPY_CFLOAT:
+      return DType::complex64;
+    case NPY_CDOUBLE:
+      return DType::complex128;
+    default:
+      break;
+  }
+  if (is_bfloat16(descr)) return DType::bfloat16;
+  return {};
+}
+
+int type_number(DType dtype) {
+  switch (dtype) {
+    case DType::bool_:
+      return NPY_BOOL;
+    case DType::uint8:
+      return NPY_UINT8;
+    case DType::int8:
+      return NPY_INT8;
+    case DType::int16:
+      return NPY_INT16;
+    case DType::int32:
+      return NPY_INT32;
+    case DType::int64:
+      return NPY_INT64;
+    case DType::float16:
+      return NPY_FLOAT16;
+    case DType::float32:
+      return NPY_FLOAT32;
+    case DType::float64:
+      return NPY_FLOAT64;
+    case DType::complex64:
+      return NPY_COMPLEX64;
+    case DType::complex128:
+      return NPY_COMPLEX128;
+    case DType::bfloat16:
+      break;
+  }
+  return NPY_NOTYPE;
+}
+
+// Loads NumPy's function table; needed where arrays are made, not where they are read.
+void need_numpy() {
+  if (PyArray_API == nullptr && PyArray_ImportNumPyAPI() < 0) throw nb::python_error();
+}
+
+PyArray_Descr* bfloat16_descr() {
+  PyObject* module = PyImport_ImportModule("ml_dtypes");
+  if (!module) {
+    PyErr_Clear();
+    raise(PyExc_TypeError,
+          "a bfloat16 array of NumPy needs the package ml_dtypes, which is not installed");
+  }
+  nb::object type = nb::steal(module).attr("bfloat16");
+  PyArray_Descr* descr = nullptr;
+  if (PyArray_DescrConverter(type.ptr(), &descr) != NPY_SUCCEED) throw nb::python_error();
+  return descr;
+}
+
+// The element type as a new reference; a bfloat16 destination lends its own.
+PyArray_Descr* descr_for(DType dtype, nb::handle like) {
+  if (dtype != DType::bfloat16) return PyArray_DescrFromType(type_number(dtype));
+  if (like && info_of(like).kind == Kind::numpy) {
+    PyArray_Descr* descr = PyArray_DESCR(reinterpret_cast<PyArrayObject*>(like.ptr()));
+    if (is_bfloat16(descr)) {
+      Py_INCREF(descr);
+      return descr;
+    }
+  }
+  return bfloat16_descr();
+}
+
+std::string dtype_text(const PyArray_Descr* descr) {
+  nb::object text =
+      nb::steal(PyObject_Str(reinterpret_cast<PyObject*>(const_cast<PyArray_Descr*>(descr))));
+  if (!text) {
+    PyErr_Clear();
+    return "?";
+  }
+  return nb::borrow<nb::str>(text).c_str();
+}
+
+bool is_masked(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (std::string_view(base->tp_name) == "MaskedArray") return true;
+  }
+  return false;
+}
+
+DType checked_type(PyArrayObject* array, Site site) {
+  const std::string who = std::string(site.op) + ": " + site.argument;
+  if (is_masked(Py_TYPE(array)))
+    raise(PyExc_TypeError, who + " is a numpy.ma.MaskedArray; pass its data and mask");
+  const PyArray_Descr* descr = PyArray_DESCR(array);
+  const std::optional<DType> dtype = type_of(descr);
+  if (!dtype) {
+    raise(PyExc_TypeError,
+          who + " is a numpy.ndarray of " + dtype_text(descr) +
+              ", which is none of sow's types (bool, uint8, int8 to int64, float16, bfloat16, "
+              "float32, float64, complex64, complex128)");
+  }
+  if (descr->byteorder == NPY_OPPBYTE) {
+    raise(PyExc_TypeError,
+          who + " is a numpy.ndarray in swapped byte order (" + dtype_text(descr) + ")");
+  }
+  return *dtype;
+}
+
+}  // namespace
+
+Tensor from_numpy(nb::handle object, Site site, Access access) {
+  auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
+  // An exact ndarray cannot be a masked one.
+  const std::optional<DType> plain =
+      info_of(object).exact ? type_of(PyArray_DESCR(array)) : std::nullopt;
+  const DType dtype =
+      plain && PyArray_DESCR(array)->byteorder != NPY_OPPBYTE ? *plain : checked_type(array, site);
+  const bool writeable = (PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE) != 0;
+  if (access == Access::write && !writeable) {
+    raise(PyExc_ValueError,
+          std::string(site.op) + ": " + site.argument + " is a numpy.ndarray that is read-only");
+  }
+
+  const int rank = PyArray_NDIM(array);
+  const auto size = static_cast<npy_intp>(size_of(dtype));
+  const npy_intp* extents = PyArray_DIMS(array);
+  const npy_intp* bytes = PyArray_STRIDES(array);
+  Dims shape(reinterpret_cast<const int64_t*>(extents), static_cast<size_t>(rank));
+  Dims strides;
+  strides.resize(static_cast<size_t>(rank));
+  bool regular = (PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) != 0;
+  for (int i = 0; i < rank; ++i) {
+    strides[i] = bytes[i] / size;
+    regular = regular && (bytes[i] % size == 0 || extents[i] < 2);
+  }
+  if (regular)
+    return wrap_owned(PyArray_DATA(array), dtype, shape, strides, {}, !writeable, object.ptr());
+  if (access == Access::write) {
+    raise(PyExc_ValueError, std::string(site.op) + ": " + site.argument +
+                                " is a numpy.ndarray whose elements are not aligned in memory");
+  }
+  need_numpy();
+  nb::object copy = nb::steal(PyArray_NewCopy(array, NPY_CORDER));
+  if (!copy) throw nb::python_error();
+  return wrap_owned(PyArray_DATA(reinterpret_cast<PyArrayObject*>(copy.ptr())), dtype, shape,
+                    Tensor::empty(shape, DType::bool_).strides(), {}, false, copy.ptr());
+}
+
+nb::object to_numpy(const Tensor& tensor, nb::handle like) {
+  need_numpy();
+  if (tensor.device().type != DeviceType::cpu) {
+    raise(PyExc_RuntimeError,
+          "a tensor on " + to_string(tensor.device()) + " has no NumPy array; copy it first");
+  }
+  const size_t rank = tensor.shape().size();
+  if (rank > NPY_MAXDIMS) raise(PyExc_ValueError, "NumPy holds no array of so many dimensions");
+  const auto size = static_cast<npy_intp>(size_of(tensor.dtype()));
+  npy_intp extents[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+  for (size_t i = 0; i < rank; ++i) {
+    extents[i] = tensor.shape()[i];
+    strides[i] = tensor.strides()[i] * size;
+  }
+  nb::object owner = nb::cast(tensor);
+  nb::object array = nb::steal(PyArray_NewFromDescr(
+      &PyArray_Type, descr_for(tensor.dtype(), like), static_cast<int>(rank), extents, strides,
+      tensor.data(), tensor.read_only() ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
+  if (!array) throw nb::python_error();
+  if (PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.ptr()), owner.release().ptr()) <
+      0) {
+    throw nb::python_error();
+  }
+  return array;
+}
+
+}  // namespace sow::python
