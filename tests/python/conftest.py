@@ -1,0 +1,18 @@
+"""What all tests share: bounded examples, and a last line that names the peers that are missing."""
+
+import os
+
+import hypothesis
+import peers
+
+LONG = int(os.environ.get("SOW_TEST_PROBLEMS", "0")) >= 100_000  # what `make test-long` asks for
+
+hypothesis.settings.register_profile(
+    "sow", deadline=None, max_examples=400 if LONG else 40, derandomize=not LONG, database=None,
+    suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile("sow")
+
+
+def pytest_terminal_summary(terminalreporter):
+    if peers.missing:
+        terminalreporter.write_line(f"not compared, going on without: {', '.join(peers.missing)}")
