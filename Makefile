@@ -26,8 +26,9 @@ build:
 
 python:
 	@scripts/setup build python
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --no-build-isolation --no-deps --force-reinstall .
+	@scripts/stage
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  --force-reinstall --config-settings=cmake.define.SOW_PREFIX="$(CURDIR)/build/stage" .
 
 test:
 	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)

@@ -53,7 +53,7 @@ if(SOW_WERROR)
 endif()
 target_link_libraries(sow_cuda PRIVATE CUDA::cudart_static)
 target_link_options(sow_cuda PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-install(TARGETS sow_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT sow)
+install(TARGETS sow_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT sow OPTIONAL)
 
 # `make test-gpu` builds these without the other tests, whose libraries a GPU machine may lack.
 if(SOW_BUILD_TESTS OR SOW_BUILD_GPU_TESTS)
