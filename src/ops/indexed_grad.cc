@@ -306,7 +306,7 @@ bool fused_rule(const Backward& b, const Indexed& call, bool wants_source, Pair&
   work.source = data(source);
   work.x_grad = data(out.x);
   work.source_grad = wants_source ? data(source_grad) : nullptr;
-  if (current_explanation() == nullptr) run_indexed_backward(work);
+  run_indexed_backward(work);
   if (wants_source) out.source = call.to_source(source_grad);
   return true;
 }
