@@ -5,35 +5,36 @@
 namespace sow::detail {
 namespace {
 
-// Elements that strides reach over a shape: an expanded dimension is read once.
-int64_t reached(const Dims& shape, const Dims& strides) {
-  int64_t count = 1;
+// Elements that strides reach over a shape: an expanded dimension is read once. Unsigned, because
+// an expanded shape may be of any size.
+uint64_t reached(const Dims& shape, const Dims& strides) {
+  uint64_t count = 1;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (d < strides.size() && strides[d] != 0) count *= shape[d];
+    if (d < strides.size() && strides[d] != 0) count *= static_cast<uint64_t>(shape[d]);
   }
   return count;
 }
 
-int64_t positions(const Dims& shape) {
-  int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
+uint64_t positions(const Dims& shape) {
+  uint64_t count = 1;
+  for (const int64_t extent : shape) count *= static_cast<uint64_t>(extent);
   return count;
 }
 
-int64_t transfer_bytes(const Transfer& t) {
-  const int64_t size = static_cast<int64_t>(size_of(t.dtype)), all = positions(t.shape);
+uint64_t transfer_bytes(const Transfer& t) {
+  const uint64_t size = size_of(t.dtype), all = positions(t.shape);
   const bool reduces = t.reduce != Reduce::assign;
-  const int64_t places = t.dst_index.empty() && t.mask_side != MaskSide::destination
+  const uint64_t places = t.dst_index.empty() && t.mask_side != MaskSide::destination
                              ? reached(t.shape, t.dst.strides)
                              : all;
-  int64_t bytes = places * size * (reduces && t.include_self ? 2 : 1);
+  uint64_t bytes = places * size * (reduces && t.include_self ? 2 : 1);
   if (t.src.data != nullptr) {
     const bool by_rank = t.mask_side == MaskSide::source || !t.src_index.empty();
     bytes += (by_rank ? all : reached(t.shape, t.src.strides)) * size;
   }
   for (const auto* side : {&t.dst_index, &t.src_index}) {
     for (const IndexOperand& index : *side) {
-      bytes += positions(index.own_shape) * static_cast<int64_t>(size_of(index.dtype));
+      bytes += positions(index.own_shape) * size_of(index.dtype);
     }
   }
   if (t.mask_side != MaskSide::none) bytes += reached(t.shape, t.mask.strides);
@@ -53,15 +54,15 @@ std::string place_text(const PlannedProgram& program, const char* address) {
 }  // namespace
 
 int64_t bytes_moved(const Step& step) {
-  if (step.kind == Step::Kind::transfer) return transfer_bytes(step.transfer);
+  if (step.kind == Step::Kind::transfer) return static_cast<int64_t>(transfer_bytes(step.transfer));
   if (step.kind != Step::Kind::map) return 0;
-  int64_t bytes = positions(step.map.shape) * static_cast<int64_t>(size_of(step.map.out_dtype));
+  uint64_t bytes = positions(step.map.shape) * size_of(step.map.out_dtype);
   for (int i = 0; i < step.map.arity; ++i) {
     const MapOperand& operand = step.map.in[i];
     if (operand.data == nullptr) continue;
-    bytes += reached(step.map.shape, operand.strides) * static_cast<int64_t>(size_of(operand.dtype));
+    bytes += reached(step.map.shape, operand.strides) * size_of(operand.dtype);
   }
-  return bytes;
+  return static_cast<int64_t>(bytes);
 }
 
 bool is_copy(const Step& step) {

@@ -108,7 +108,24 @@ void fuse_gathers(PlannedProgram& program) {
   }
 }
 
-// Indices that the caller feeds are checked before anything is written.
+namespace {
+
+// Whether a second check reads the very keys of the first, against the same axis.
+bool same_check(const Step& a, const Step& b) {
+  if (a.transfer.bounds != b.transfer.bounds) return false;
+  const auto same_side = [](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const auto& k, const auto& l) {
+      return k.data == l.data && k.dtype == l.dtype && k.extent == l.extent &&
+             k.own_shape == l.own_shape && k.own_strides == l.own_strides;
+    });
+  };
+  return same_side(a.transfer.dst_index, b.transfer.dst_index) &&
+         same_side(a.transfer.src_index, b.transfer.src_index);
+}
+
+}  // namespace
+
+// Indices that the caller feeds are checked before anything is written, and once.
 void hoist_checks(PlannedProgram& program) {
   const auto of_inputs = [&](const Step& step) {
     if (step.kind != Step::Kind::check) return false;
@@ -118,7 +135,17 @@ void hoist_checks(PlannedProgram& program) {
     }
     return true;
   };
-  std::stable_partition(program.steps.begin(), program.steps.end(), of_inputs);
+  auto last = std::stable_partition(program.steps.begin(), program.steps.end(), of_inputs);
+  auto kept = program.steps.begin();
+  for (auto step = program.steps.begin(); step != last; ++step) {
+    const bool again = std::any_of(program.steps.begin(), kept, [&](const Step& earlier) {
+      return same_check(earlier, *step);
+    });
+    if (again) continue;
+    if (kept != step) *kept = std::move(*step);
+    ++kept;
+  }
+  program.steps.erase(kept, last);
 }
 
 void choose_plans(PlannedProgram& program) {

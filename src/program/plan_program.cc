@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kFirstAddress = uint64_t{1} << 60;
 // Pointers may stand a little behind the end of an empty tensor.
 constexpr uint64_t kGap = uint64_t{1} << 20;
+// More than any machine has; the sum of the blocks must stay an address.
+constexpr uint64_t kMostBytes = uint64_t{1} << 52;
 
 }  // namespace
 
@@ -84,6 +86,9 @@ class Lowering final : public Recorder {
   }
 
   char* reserve(size_t bytes) override {
+    if (bytes > kMostBytes || next_address_ > kFirstAddress + 1024 * kMostBytes) {
+      fail(ErrorKind::memory, "{}: {} bytes could not be had", op_name_, bytes);
+    }
     Block block;
     block.bytes = bytes;
     block.address = next_address_;

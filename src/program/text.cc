@@ -143,11 +143,15 @@ std::string to_dot(const Graph& graph) {
     const Value& value = graph.values[v];
     if (value.kind == Value::Kind::result) continue;
     source[v] = text("v{}", v);
-    const bool is_input = value.kind == Value::Kind::input;
-    words += text(
-        "  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"{}\", label=\"{}\\n{}\"];\n", v,
-        is_input ? "#dbeafe" : "#e5e7eb",
-        is_input ? escaped(label(graph, static_cast<int>(v))) : "constant", type_text(value));
+    if (value.kind == Value::Kind::input) continue;
+    words += text("  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#e5e7eb\", "
+                  "label=\"constant\\n{}\"];\n", v, type_text(value));
+  }
+  for (const GraphInput& input : graph.inputs) {
+    const Meta& meta = graph.values[input.value].meta;
+    words += text("  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#dbeafe\", "
+                  "label=\"{}\\n{} {}\"];\n", input.value, escaped(input.name), meta.dtype,
+                  escaped(declared_shape(meta.shape, input.extents)));
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
