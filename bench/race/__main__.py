@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import pathlib
 import shutil
 import statistics
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peers", default=",".join(NAMES), help="who takes part, separated by commas")
     parser.add_argument("--threads", type=int, default=machine.processors())
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
+    parser.add_argument("--document", type=pathlib.Path, metavar="PAGE", help="put the last run's table into this page")
     parser.add_argument("--list", action="store_true", help="print the cases and leave")
 
 
@@ -115,7 +117,11 @@ def race(options: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return race(parse(arguments))
+    options = parse(arguments)
+    if options.document:
+        report.document(json.loads((options.out / "race.json").read_text()), options.document)
+        return 0
+    return race(options)
 
 
 if __name__ == "__main__":

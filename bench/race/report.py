@@ -104,6 +104,28 @@ def html_table(results: list[Result]) -> str:
     return "<table>" + "".join(rows) + "</table>"
 
 
+def file_of(picture: str) -> str:
+    return picture.replace(": ", "-").replace(" ", "_").replace("^", "") + ".svg"
+
+
+def document(run: dict[str, Any], page: pathlib.Path) -> None:
+    """Puts the table of a run between the marks of a page, and its pictures beside it."""
+    begin, end = "<!-- the race -->\n", "<!-- end of the race -->\n"
+    words = page.read_text()
+    before, rest = words.split(begin)
+    after = rest.split(end)[1]
+    folder = page.parent / "pictures"
+    folder.mkdir(exist_ok=True)
+    parts = [machine_line(run), table.markdown([r for r in run["results"] if r["case"]["group"] == "table"])]
+    others = [r for r in run["results"] if r["case"]["group"] != "table"]
+    for name, picture in pictures(run["results"]).items():
+        (folder / file_of(name)).write_text(picture)
+        parts.append(f"![{name}](pictures/{file_of(name)})\n")
+    if others:
+        parts.append("Along the lines of the pictures, and for other types, indices and values:\n\n" + table.markdown(others))
+    page.write_text(before + begin + "\n" + "\n\n".join(parts) + "\n" + end + after)
+
+
 def write(run: dict[str, Any], folder: pathlib.Path) -> None:
     results = run["results"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +133,7 @@ def write(run: dict[str, Any], folder: pathlib.Path) -> None:
     (folder / "race.md").write_text(machine_line(run) + "\n\n" + table.markdown(results))
     drawn = pictures(results)
     for name, picture in drawn.items():
-        (folder / (name.replace(": ", "-").replace(" ", "_") + ".svg")).write_text(picture)
+        (folder / file_of(name)).write_text(picture)
     plans = "".join(f"<h3>{escape(result['case']['name'])}</h3><pre>{escape(result['explain'])}</pre>"
                     for result in results if result["explain"])
     (folder / "race.html").write_text(PAGE.format(

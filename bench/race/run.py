@@ -39,6 +39,7 @@ class Entry:
     number: int
     first: float = 0.0
     times: list[float] = dataclasses.field(default_factory=list)
+    processor: list[float] = dataclasses.field(default_factory=list)  # seconds of all threads together
     error: str = ""
     explain: str = ""
 
@@ -51,6 +52,7 @@ class Entry:
         if self.error:
             return {**found, "error": self.error}
         return {**found, "seconds": self.seconds, "least": min(self.times or [self.first]), "runs": len(self.times) or 1,
+                "processor": statistics.median(self.processor or [0.0]),
                 **({"explain": self.explain} if self.explain else {})}
 
 
@@ -142,6 +144,7 @@ class Race:
                 answer = by_name[entry.peer].ask(240, do="time", way=entry.number, runs=runs, loops=loops, warm=warm)
                 if "seconds" in answer:
                     entry.times.append(answer["seconds"])
+                    entry.processor.append(answer["processor"])
                 else:
                     entry.error = answer.get("error", "no answer")
 

@@ -62,14 +62,14 @@ class Worker:
             if answer["seconds"] < 0.4 or way.compiled:  # the first run also allocates and wakes threads
                 if answer["seconds"] < 0.01:
                     self.clock(way, 1, 1, True)
-                answer["seconds"] = self.clock(way, 1, 1, False)[0]
+                answer["seconds"] = self.clock(way, 1, 1, False)[0][0]
             answer["explain"] = way.explain() if way.explain else ""
         except Exception as error:  # a peer may refuse a case: then it does not run
             answer["error"] = f"{type(error).__name__}: {error}"[:300]
         return answer
 
-    def clock(self, way: Way, runs: int, loops: int, warm: bool) -> list[float]:
-        """Seconds of each run. Several loops make one run of calls too short for the clock."""
+    def clock(self, way: Way, runs: int, loops: int, warm: bool) -> list[tuple[float, float]]:
+        """Seconds, and seconds of all processors, of each run; several loops for calls too short to time."""
         gc.collect()
         gc.disable()
         found = []
@@ -77,12 +77,13 @@ class Worker:
             if way.reset:
                 way.reset()
             call = way.run
+            used = time.process_time()
             began = time.perf_counter()
             for _ in itertools.repeat(None, loops):
                 call()
             ended = time.perf_counter()
             if run >= warm:
-                found.append((ended - began) / loops)
+                found.append(((ended - began) / loops, (time.process_time() - used) / loops))
         gc.enable()
         return found
 
@@ -91,7 +92,8 @@ class Worker:
             return self.prepare(order)
         if order["do"] == "time":
             times = self.clock(self.ways[order["way"]], order["runs"], order["loops"], order["warm"])
-            return {"seconds": statistics.median(times)}
+            return {"seconds": statistics.median(time for time, _ in times),
+                    "processor": statistics.median(used for _, used in times)}
         self.ways, self.arrays, self.folder = [], {}, ""
         gc.collect()
         return {}
