@@ -90,7 +90,10 @@ TEST_P(Scratch, OfThePlannersChoiceStaysBelowTheOperands) {
       for (const Reduce reduce : {Reduce::assign, Reduce::add, Reduce::mul, Reduce::amax, Reduce::mean}) {
         if (reduce == Reduce::amax && is_complex(GetParam())) continue;
         const auto call = [&] { arrays.run(reduce); };
-        EXPECT_LE(peak_of(call), arrays.bytes + kSmall)
+        // A mean of one-byte numbers has no place to add up in, and its keys and positions, sorted out
+        // of place, are longer than an 8-byte key and the number: 16 bytes an update.
+        const int64_t allowed = std::max(arrays.bytes, 16 * sizes.outer * sizes.items);
+        EXPECT_LE(peak_of(call), allowed + kSmall)
             << strategy_of(call) << " " << name_of(reduce) << " " << sizes.outer << "x" << sizes.items << "x"
             << sizes.width << " to " << sizes.places << ", " << threads << " threads";
       }
