@@ -11,6 +11,7 @@ array([[2., 0., 0., 0., 0.],
        [0., 2., 0., 0., 0.]], dtype=float32)
 """
 
+from . import cuda
 from ._core import (
     DType,
     Index,
@@ -113,6 +114,7 @@ __all__ = [
     "broadcast_to",
     "complex128",
     "complex64",
+    "cuda",
     "diagonal",
     "diagonal_scatter",
     "diagonal_scatter_",

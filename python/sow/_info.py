@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Iterator
 
-from . import __version__, _core, get_num_threads, ones
+from . import __version__, _core, cuda, get_num_threads, ones
 
 LIBRARIES = {
     "NumPy": ("numpy", "numpy"),
@@ -60,7 +60,7 @@ def main() -> None:
         ("instructions", _core._instruction_set()),
         ("threads", str(get_num_threads())),
         ("memory", f"{copy_bandwidth():.1f} GB/s copied, reads and writes counted"),
-        ("devices", "cpu"),
+        ("devices", f"cpu; {cuda.status()}"),
         *libraries(),
     ]
     for name, value in rows:

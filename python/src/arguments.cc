@@ -1,6 +1,8 @@
 // Reads arguments that are neither plain numbers nor plain arrays: indices, names, shapes.
 #include "arguments.h"
 
+#include "elements.h"
+
 namespace sow::python {
 namespace {
 
@@ -47,6 +49,19 @@ Reduce parse_reduce(nb::handle object, const char* op) {
   }
 }
 
+Device parse_device(nb::handle object, const char* op) {
+  if (object.is_none()) return {};
+  const std::string text = std::string(nb::str(object).c_str());
+  if (text == "cpu" || text == "cpu:0") return {};
+  if (text == "cuda") return {DeviceType::cuda, 0};
+  if (text.rfind("cuda:", 0) == 0 && text.size() > 5 && text.size() < 9 &&
+      text.find_first_not_of("0123456789", 5) == std::string::npos) {
+    return {DeviceType::cuda, std::stoi(text.substr(5))};
+  }
+  raise(PyExc_ValueError,
+        std::string(op) + ": device '" + text + "' is unknown (known: cpu, cuda, cuda:0)");
+}
+
 int64_t parse_integer(nb::handle object, const char* op, const char* argument) {
   if (!PyIndex_Check(object.ptr())) {
     raise(PyExc_TypeError,
@@ -86,22 +101,32 @@ const Tensor& Arguments::count(const Tensor& tensor) {
 Tensor Arguments::destination(nb::handle object, Access access) {
   Tensor tensor = to_tensor(object, {op_, next()}, access);
   dtype_ = tensor.dtype();
+  device_ = tensor.device();
   return count(tensor);
 }
 
-Tensor Arguments::array(nb::handle object) {
-  return count(to_tensor(object, {op_, next()}, Access::read, dtype_));
+// Lists and numbers have no device of their own: they follow the destination.
+Tensor Arguments::read_array(nb::handle object, const char* name, std::optional<DType> hint) {
+  Tensor tensor = to_tensor(object, {op_, name}, Access::read, hint);
+  if (!(device_ == Device{})) {
+    const Kind kind = info_of(object).kind;
+    if (kind == Kind::sequence || kind == Kind::number) tensor = on_device(tensor, device_);
+  }
+  return count(tensor);
 }
+
+Tensor Arguments::array(nb::handle object) { return read_array(object, next(), dtype_); }
 
 Source Arguments::values(nb::handle object) {
   const char* name = next();
   if (info_of(object).kind == Kind::number) return Source(*number_of(object));
-  return Source(count(to_tensor(object, {op_, name}, Access::read, dtype_)));
+  return Source(read_array(object, name, dtype_));
 }
 
 Index Arguments::keys(nb::handle object, const char* name) {
-  if (!nb::isinstance<Index>(object)) {
-    return Index(count(to_tensor(object, {op_, name}, Access::read, DType::int64)), bounds_);
+  // Arrays first: asking for an Index costs a look into a table of types.
+  if (info_of(object).kind != Kind::other || !nb::isinstance<Index>(object)) {
+    return Index(read_array(object, name, DType::int64), bounds_);
   }
   const Index& index = *nb::inst_ptr<Index>(object);
   if (bounds_ != Bounds::error && bounds_ != index.bounds()) {

@@ -40,6 +40,7 @@ using OwnKind = Outcome<struct OwnKindTag>;    // the same, of a method: a Tenso
 Bounds parse_bounds(nb::handle object, const char* op);
 Reduce parse_reduce(nb::handle object, const char* op);
 Dims parse_shape(nb::handle object, const char* op);
+Device parse_device(nb::handle object, const char* op);  // None is the CPU
 int64_t parse_integer(nb::handle object, const char* op, const char* argument);
 
 // Reads the arguments of one call, left to right.
@@ -79,6 +80,7 @@ class Arguments {
  private:
   const char* next() { return names_[position_++]; }
   Tensor array(nb::handle object);
+  Tensor read_array(nb::handle object, const char* name, std::optional<DType> hint);
   Source values(nb::handle object);
   Index keys(nb::handle object, const char* name);
   std::vector<Index> keys_list(nb::handle object);
@@ -88,6 +90,7 @@ class Arguments {
   const char* const* names_;
   int position_ = 0;
   std::optional<DType> dtype_;
+  Device device_;
   Bounds bounds_ = Bounds::error;
   int64_t work_ = 0;
 };

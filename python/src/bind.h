@@ -6,6 +6,7 @@
 
 #include "arguments.h"
 #include "docs.h"
+#include "sow/cuda.h"
 
 namespace sow::python {
 
@@ -18,12 +19,28 @@ struct OpSite {
   const char* const* names;
 };
 
+// On a GPU, runs what follows on the stream that the destination's library works on.
+class OwnersStream {
+ public:
+  OwnersStream(const Tensor& x, const TypeInfo& info) {
+    if (x.device().type == DeviceType::cpu || !info.exchange) return;
+    const int device = x.device().index;
+    void* stream = nullptr;
+    if (info.exchange->current_stream(kDlCuda, device, &stream) != 0) throw nb::python_error();
+    guard_.emplace(stream, device);
+  }
+
+ private:
+  std::optional<cuda::StreamGuard> guard_;
+};
+
 template <auto Function, class... P>
 nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
   Arguments arguments(site.op, site.names);
   (arguments.prepare(p), ...);
   const TypeInfo info = info_of(object);
   const Tensor x = arguments.destination(object, access);
+  const OwnersStream stream(x, info);
   // Braces: read from left to right.
   std::tuple<decltype(arguments.read(p))...> parts{arguments.read(p)...};
   auto run = [&](auto&... part) {
@@ -114,5 +131,6 @@ void bind_indexing(nb::class_<Tensor>& tensor);
 void bind_index(nb::module_& module);
 void bind_operations(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_runtime(nb::module_& module);
+void bind_cuda(nb::module_& module);
 
 }  // namespace sow::python

@@ -72,13 +72,19 @@ nb::object object_at(const void* data, DType dtype) {
   return nb::steal(PyComplex_FromDoubles(number.real(), number.imag()));
 }
 
+Tensor on_device(const Tensor& tensor, Device device) {
+  if (tensor.device() == device) return tensor;
+  return Tensor::empty(tensor.shape(), tensor.dtype(), device).copy_(tensor);
+}
+
 nb::object to_list(const Tensor& tensor) {
-  return list_of(static_cast<const char*>(tensor.data()), tensor, 0);
+  const Tensor host = on_host(tensor);
+  return list_of(static_cast<const char*>(host.data()), host, 0);
 }
 
 Tensor converted(const Tensor& tensor, DType dtype, const char* op) {
   if (tensor.dtype() == dtype) return tensor.clone();
-  const Tensor source = tensor.contiguous();
+  const Tensor source = on_host(tensor).contiguous();
   Tensor out = Tensor::empty(tensor.shape(), dtype);
   const auto* from = static_cast<const char*>(source.data());
   auto* to = static_cast<char*>(out.data());
@@ -87,7 +93,7 @@ Tensor converted(const Tensor& tensor, DType dtype, const char* op) {
     from += size_of(source.dtype());
     to += size_of(dtype);
   }
-  return out;
+  return on_device(out, tensor.device());
 }
 
 }  // namespace sow::python

@@ -5,6 +5,10 @@
 
 namespace sow::python {
 
+// The same tensor on the device; itself if it is there.
+Tensor on_device(const Tensor& tensor, Device device);
+inline Tensor on_host(const Tensor& tensor) { return on_device(tensor, {}); }
+
 Scalar scalar_at(const void* data, DType dtype);
 nb::object object_at(const void* data, DType dtype);
 nb::object to_list(const Tensor& tensor);

@@ -12,19 +12,6 @@ namespace {
 
 using namespace nb::literals;
 
-Device parse_device(nb::handle object, const char* op) {
-  if (object.is_none()) return {};
-  const std::string text = std::string(nb::str(object).c_str());
-  if (text == "cpu" || text == "cpu:0") return {};
-  if (text == "cuda") return {DeviceType::cuda, 0};
-  if (text.rfind("cuda:", 0) == 0 && text.size() > 5 && text.size() < 9 &&
-      text.find_first_not_of("0123456789", 5) == std::string::npos) {
-    return {DeviceType::cuda, std::stoi(text.substr(5))};
-  }
-  raise(PyExc_ValueError,
-        std::string(op) + ": device '" + text + "' is unknown (known: cpu, cuda, cuda:0)");
-}
-
 // An extent of -1 or less means nothing here.
 Dims parse_extents(nb::handle object, const char* op) {
   Dims shape = parse_shape(object, op);

@@ -46,4 +46,5 @@ NB_MODULE(_core, module) {
   bind_factories(module);
   bind_operations(module, tensor);
   bind_runtime(module);
+  bind_cuda(module);
 }

@@ -21,7 +21,7 @@ nb::object only_element(const Tensor& tensor, const char* op) {
     raise(PyExc_ValueError, std::string(op) + ": a tensor of shape " + to_string(tensor.shape()) +
                                 " has no single element");
   }
-  return object_at(tensor.data(), tensor.dtype());
+  return object_at(on_host(tensor).data(), tensor.dtype());
 }
 
 // The printed elements with commas between them. A complex number may hold a space, so only its end
@@ -80,7 +80,8 @@ nb::tuple dlpack_device(const Tensor& tensor) {
 // For pickle: the values through a NumPy array, which knows no bfloat16 by itself.
 nb::tuple reduced(const Tensor& tensor) {
   nb::object restore = nb::module_::import_("sow._pickle").attr("restore");
-  nb::object values = tensor.dtype() == DType::bfloat16 ? to_list(tensor) : to_numpy(tensor);
+  nb::object values =
+      tensor.dtype() == DType::bfloat16 ? to_list(tensor) : to_numpy(on_host(tensor));
   return nb::make_tuple(restore, nb::make_tuple(values, nb::str(name_of(tensor.dtype()))));
 }
 
@@ -149,6 +150,14 @@ void bind_copies(nb::class_<Tensor>& tensor) {
           ">>> sow.tensor([7]).item()\n7")
       .def("clone", &Tensor::clone,
            "A row-major copy.\n\n>>> sow.arange(3).clone()\nTensor([0, 1, 2], dtype=int64)")
+      .def(
+          "to",
+          [](const Tensor& self, nb::handle device) {
+            return on_device(self, parse_device(device, "to"));
+          },
+          "device"_a, nb::sig("def to(self, device: str) -> Tensor"),
+          "The same elements on a device; itself if they are there.\n\n"
+          ">>> sow.arange(2).to(\"cpu\").device\n'cpu'")
       .def("contiguous", &Tensor::contiguous,
            "Itself if it is row-major, else a copy that is.\n\n"
            ">>> sow.arange(3).contiguous()\nTensor([0, 1, 2], dtype=int64)")

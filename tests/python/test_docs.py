@@ -44,6 +44,11 @@ def test_examples_of_package_and_classes():
     assert sow.Tensor.__doc__ and sow.DType.__doc__
 
 
+@pytest.mark.parametrize("name", [name for name in vars(sow.cuda) if not name.startswith("_")])
+def test_example_of_cuda(name):
+    assert run_examples(getattr(sow.cuda, name).__doc__, name) > 0
+
+
 def test_every_operation_is_a_method():
     reading_or_making = {"arange", "asarray", "explain", "from_dlpack", "full", "get_num_threads", "ones", "rand",
                          "randn", "scatter_nd", "seed", "set_num_threads", "tensor", "zeros"}
