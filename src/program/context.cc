@@ -72,7 +72,7 @@ void RunContext::run() {
         }
         break;
       case Step::Kind::map:
-        device_table(step.device.type).map(step.map, step.device.index);
+        execute(step.map, step.device);
         break;
       case Step::Kind::eager:
         run_eager(program->eager[step.eager]);

@@ -177,6 +177,9 @@ class Lent {
     context_ = std::make_unique<RunContext>(entry.program);
   }
   ~Lent() {
+    // On a device the steps may still be running, and the next run may come on another stream: the
+    // arena goes back to the device's pool, which knows when it is free.
+    if (entry_.program->device.type != DeviceType::cpu) return;
     for (Tensor& slot : context_->slots) slot = Tensor();
     const std::lock_guard lock(entry_.mutex);
     entry_.idle.push_back(std::move(context_));
