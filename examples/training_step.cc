@@ -18,8 +18,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 
 int main() {
-  const Tensor x = Tensor::of<float>({0.5f, -0.5f, 0.25f, -1.5f, -1.0f, 2.0f, 1.0f, 0.25f, 0.25f, -1.0f,
-                                      -0.75f, 0.25f}, {3, 4});
+  const Tensor x = Tensor::of<float>(
+      {0.5f, -0.5f, 0.25f, -1.5f, -1.0f, 2.0f, 1.0f, 0.25f, 0.25f, -1.0f, -0.75f, 0.25f}, {3, 4});
   const Tensor mask = Tensor::of<bool>({true, false, true, false});
   const Tensor weight = Tensor::full({4, 4}, 0.5f, sow::DType::float32).set_requires_grad();
   const Tensor bias = Tensor::zeros({4}, sow::DType::float32).set_requires_grad();
@@ -28,7 +28,8 @@ int main() {
   // Out of place and in place give the same gradients: in place, y's handle moves on in the graph.
   const auto loss_of = [&](bool in_place) {
     const Tensor y = linear(x, weight, bias);
-    const Tensor result = in_place ? masked_scatter_(y, mask, value) : masked_scatter(y, mask, value);
+    const Tensor result =
+        in_place ? masked_scatter_(y, mask, value) : masked_scatter(y, mask, value);
     return mean(pow(result - 1, 2));
   };
   const Tensor loss = loss_of(false);

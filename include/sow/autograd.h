@@ -14,6 +14,8 @@ namespace sow {
 
 // Whether this thread records what it computes.
 SOW_API bool grad_enabled();
+// Sets it and says what it was; where a scope ends, the guards below are safer.
+SOW_API bool set_grad_enabled(bool on);
 
 // Records nothing on this thread while it lives; leaves may be changed in place.
 class SOW_API NoGrad {

@@ -24,6 +24,7 @@ using ValuesArg = Role<struct ValuesTag>;         // an array, or one number for
 using KeysArg = Role<struct KeysTag>;             // an array of indices, or an Index
 using KeysListArg = Role<struct KeysListTag>;     // one KeysArg, or several
 using ShapeArg = Role<struct ShapeTag>;           // an int or a sequence of ints
+using AxesArg = Role<struct AxesTag>;             // the same, or None: every axis
 using ReduceArg = Role<struct ReduceTag>;         // a name; None is "assign"
 using BoundsArg = Role<struct BoundsTag>;         // "error", "drop", "clip", "promise"
 using NameArg = Role<struct NameTag>;             // for programs; eager calls do not look at it
@@ -60,6 +61,11 @@ class Arguments {
   auto read(KeysArg a) { return std::tuple(keys(a.object, next())); }
   auto read(KeysListArg a) { return std::tuple(keys_list(a.object)); }
   auto read(ShapeArg a) { return next(), std::tuple(parse_shape(a.object, op_)); }
+  auto read(AxesArg a) {
+    next();
+    return std::tuple(a.object.is_none() ? Dims() : parse_shape(a.object, op_));
+  }
+  auto read(double a) { return next(), std::tuple(a); }
   auto read(ReduceArg a) { return next(), std::tuple(ReduceName(parse_reduce(a.object, op_))); }
   auto read(SliceStart a) {
     const char* name = next();
@@ -110,6 +116,8 @@ constexpr auto role_name() {
     return const_name("sow._types.IndexLike | collections.abc.Sequence[sow._types.IndexLike]");
   else if constexpr (std::is_same_v<Tag, ShapeTag>)
     return const_name("sow._types.Shape");
+  else if constexpr (std::is_same_v<Tag, AxesTag>)
+    return const_name("sow._types.Shape | None");
   else if constexpr (std::is_same_v<Tag, ArrayTag> || std::is_same_v<Tag, ValuesTag>)
     return const_name("sow._types.ArrayLike");
   else if constexpr (std::is_same_v<Tag, SliceStartTag> || std::is_same_v<Tag, SliceEndTag>)

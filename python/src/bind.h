@@ -130,6 +130,8 @@ void bind_factories(nb::module_& module);
 void bind_indexing(nb::class_<Tensor>& tensor);
 void bind_index(nb::module_& module);
 void bind_operations(nb::module_& module, nb::class_<Tensor>& tensor);
+void bind_math(nb::module_& module, nb::class_<Tensor>& tensor);
+void bind_autograd(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_runtime(nb::module_& module);
 void bind_cuda(nb::module_& module);
 

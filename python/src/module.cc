@@ -45,6 +45,8 @@ NB_MODULE(_core, module) {
   bind_index(module);
   bind_factories(module);
   bind_operations(module, tensor);
+  bind_math(module, tensor);
+  bind_autograd(module, tensor);
   bind_runtime(module);
   bind_cuda(module);
 }

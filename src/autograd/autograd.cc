@@ -22,9 +22,7 @@ bool is_leaf_state(const detail::TensorImpl& impl) {
 
 }  // namespace
 
-bool Tensor::requires_grad() const {
-  return state_of("requires_grad", *this).autograd != nullptr;
-}
+bool Tensor::requires_grad() const { return state_of("requires_grad", *this).autograd != nullptr; }
 
 bool Tensor::is_leaf() const { return is_leaf_state(state_of("is_leaf", *this)); }
 

@@ -79,9 +79,7 @@ TensorList Node::backward(const Tensor& grad) {
 
 namespace {
 
-void add_to(Tensor& sum, Tensor term) {
-  sum = sum.defined() ? add(sum, term) : std::move(term);
-}
+void add_to(Tensor& sum, Tensor term) { sum = sum.defined() ? add(sum, term) : std::move(term); }
 
 // One pass over the graph.
 class Pass {
@@ -159,14 +157,13 @@ class Pass {
         if (edge.node != nullptr && seen.count(edge.node.get()) == 0) pending.push_back(edge.node);
       }
     }
-    std::sort(order_.begin(), order_.end(), [](const auto& a, const auto& b) {
-      return a->sequence > b->sequence;
-    });
+    std::sort(order_.begin(), order_.end(),
+              [](const auto& a, const auto& b) { return a->sequence > b->sequence; });
     if (!limited_) return;
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
       for (const Edge& edge : (*node)->edges) {
-        const bool leads = edge.node ? leads_to_target(edge.node.get())
-                                     : wanted_.count(edge.leaf.get()) != 0;
+        const bool leads =
+            edge.node ? leads_to_target(edge.node.get()) : wanted_.count(edge.leaf.get()) != 0;
         if (leads) needed_.insert(node->get());
       }
     }
@@ -207,9 +204,10 @@ class Pass {
 Tensor seed_for(const char* op, const Tensor& output, const Tensor& given) {
   if (!given.defined()) {
     if (output.numel() != 1 && output.impl()->symbolic == nullptr) {
-      fail(ErrorKind::autograd,
-           "{}: the output has shape {}; only an output of one element needs no gradient of its own",
-           op, output.shape());
+      fail(
+          ErrorKind::autograd,
+          "{}: the output has shape {}; only an output of one element needs no gradient of its own",
+          op, output.shape());
     }
     return full_like(output, true, output.dtype());
   }
@@ -222,8 +220,10 @@ Tensor seed_for(const char* op, const Tensor& output, const Tensor& given) {
 
 void expect_in_graph(const char* op, const char* what, const Tensor& tensor) {
   if (tensor.defined() && tensor.impl()->autograd != nullptr) return;
-  fail(ErrorKind::autograd, "{}: {} takes no part in a graph: nothing it was made of requires a "
-       "gradient", op, what);
+  fail(ErrorKind::autograd,
+       "{}: {} takes no part in a graph: nothing it was made of requires a "
+       "gradient",
+       op, what);
 }
 
 }  // namespace

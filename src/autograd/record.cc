@@ -2,6 +2,7 @@
 #include "autograd/record.h"
 
 #include <atomic>
+#include <utility>
 
 #include "autograd/node.h"
 #include "core/layout.h"
@@ -102,8 +103,8 @@ std::shared_ptr<GradState> state_for(const std::shared_ptr<Node>& node, const Te
                                      const Tensor& first) {
   auto state = std::make_shared<GradState>();
   state->node = node;
-  const bool shares = node->op->view != nullptr && result.impl()->storage != nullptr &&
-                      result.same_storage(first);
+  const bool shares =
+      node->op->view != nullptr && result.impl()->storage != nullptr && result.same_storage(first);
   if (!shares) return state;
   state->is_view = true;
   const GradState* of = grad_state(first);
@@ -159,6 +160,8 @@ Tensor record(Call call, const Meta& meta) {
 }  // namespace detail
 
 bool grad_enabled() { return detail::recording; }
+
+bool set_grad_enabled(bool on) { return std::exchange(detail::recording, on); }
 
 NoGrad::NoGrad() : previous_(detail::recording) { detail::recording = false; }
 NoGrad::~NoGrad() { detail::recording = previous_; }

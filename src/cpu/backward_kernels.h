@@ -114,7 +114,8 @@ struct MeanKernel {
     const int64_t count = updates.count + self;
     row.each([&](int64_t first, int columns) {
       T part[kColumns];
-      for (int c = 0; c < columns; ++c) part[c] = shared(grad[place + (first + c) * row.dst], count);
+      for (int c = 0; c < columns; ++c)
+        part[c] = shared(grad[place + (first + c) * row.dst], count);
       for (int c = 0; x_grad != nullptr && c < columns; ++c) {
         x_grad[place + (first + c) * row.dst] = self ? part[c] : T(0.0f);
       }
@@ -165,7 +166,8 @@ struct ExtremeKernel {
   }
 
   template <int Unit>
-  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns,
+                                   const PlaceUpdates& updates) const {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     Bits best[kColumns];
     Bits ties[kColumns];
@@ -221,8 +223,10 @@ struct ProductKernel {
   }
 
   [[gnu::always_inline]] static A factor(T value) {
-    if constexpr (is_complex_number<T>) return std::conj(widened(value));
-    else return widened(value);
+    if constexpr (is_complex_number<T>)
+      return std::conj(widened(value));
+    else
+      return widened(value);
   }
 
   // The derivative by a factor of which `zeros` destinations' factors in all are zero.
@@ -233,7 +237,8 @@ struct ProductKernel {
   }
 
   template <int Unit>
-  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns,
+                                   const PlaceUpdates& updates) const {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     A weighted[kColumns];
     int64_t zeros[kColumns];
@@ -256,7 +261,8 @@ struct ProductKernel {
         }
       }
       const bool alone = begin == 0 && !self;  // 1 * x is not x for signed zeros in complex numbers
-      for (int c = 0; c < columns; ++c) weighted[c] = alone ? chunk[c] : product(weighted[c], chunk[c]);
+      for (int c = 0; c < columns; ++c)
+        weighted[c] = alone ? chunk[c] : product(weighted[c], chunk[c]);
     }
     for (int c = 0; c < columns; ++c) {
       weighted[c] = product(widened(grad[place + c * to_dst]), plain_nan<A>(weighted[c]));

@@ -60,7 +60,7 @@ void walk(const Order& order, const OuterBase& base, int64_t first, int64_t last
   const PlaceCode places = order.places(), sources = order.sources();
   for (int64_t s = first; s < last; ++s) {
     const PlaceUpdates updates{order.codes() + begins[s], begins[s + 1] - begins[s],
-                          base.src + sources.lowest(), sources.step()};
+                               base.src + sources.lowest(), sources.step()};
     kernel(base.dst + places.offset_of(order.keys()[begins[s]]), updates);
   }
 }
@@ -104,7 +104,8 @@ void walk_apart(const Transfer& t, const Canonical& c, int threads, const Kernel
   parallel_run(threads, [&](int index, int count) {
     Carver carver(memory.data() + size.used() * index);
     RowOrder order(t, c, 1, carver);
-    for (int64_t at = c.outer_count * index / count; at < c.outer_count * (index + 1) / count; ++at) {
+    for (int64_t at = c.outer_count * index / count; at < c.outer_count * (index + 1) / count;
+         ++at) {
       const OuterBase base = outer_base(c, at);
       order.build(base);
       walk(order, base, 0, order.segments(), kernel);
@@ -136,10 +137,14 @@ void run_typed(const IndexedBackward& work, const Canonical& c) {
 
 void run_assign(const IndexedBackward& work, const Canonical& c) {
   switch (size_of(work.dtype)) {
-    case 2: return walk_all(work.places, c, AssignKernel<uint16_t>(work, c.row));
-    case 4: return walk_all(work.places, c, AssignKernel<uint32_t>(work, c.row));
-    case 8: return walk_all(work.places, c, AssignKernel<uint64_t>(work, c.row));
-    default: return walk_all(work.places, c, AssignKernel<std::complex<double>>(work, c.row));
+    case 2:
+      return walk_all(work.places, c, AssignKernel<uint16_t>(work, c.row));
+    case 4:
+      return walk_all(work.places, c, AssignKernel<uint32_t>(work, c.row));
+    case 8:
+      return walk_all(work.places, c, AssignKernel<uint64_t>(work, c.row));
+    default:
+      return walk_all(work.places, c, AssignKernel<std::complex<double>>(work, c.row));
   }
 }
 

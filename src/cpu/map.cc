@@ -86,10 +86,10 @@ const C* load_block(const Map& map, const Walk& walk, int operand, int64_t begin
     return reinterpret_cast<const C*>(from.data) + begin;
   }
   const int64_t size = static_cast<int64_t>(size_of(from.dtype));
-  for_each_run(walk, operand, begin, count, [&](int64_t offset, int64_t stride, int64_t first,
-                                                int64_t length) {
-    widen<C>(from.data + offset * size, from.dtype, stride, length, buffer + first);
-  });
+  for_each_run(walk, operand, begin, count,
+               [&](int64_t offset, int64_t stride, int64_t first, int64_t length) {
+                 widen<C>(from.data + offset * size, from.dtype, stride, length, buffer + first);
+               });
   return buffer;
 }
 
@@ -153,11 +153,13 @@ template <class Word>
 const Word* fetch_words(const Map& map, const Walk& walk, int operand, int64_t at, int64_t count,
                         Word* buffer) {
   const char* data = map.in[operand].data;
-  const Word* base = reinterpret_cast<const Word*>(data ? data : reinterpret_cast<const char*>(map.scalar));
+  const Word* base =
+      reinterpret_cast<const Word*>(data ? data : reinterpret_cast<const char*>(map.scalar));
   if (walk.shape.size() == 1 && walk.strides[operand][0] == 1) return base + at;
-  for_each_run(walk, operand, at, count, [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) buffer[first + i] = base[offset + i * stride];
-  });
+  for_each_run(walk, operand, at, count,
+               [&](int64_t offset, int64_t stride, int64_t first, int64_t n) {
+                 for (int64_t i = 0; i < n; ++i) buffer[first + i] = base[offset + i * stride];
+               });
   return buffer;
 }
 
@@ -200,11 +202,16 @@ struct TwoWords {
 
 void run_moves(const Map& map, const Walk& walk) {
   switch (size_of(map.out_dtype)) {
-    case 1: return run_where<uint8_t>(map, walk);
-    case 2: return run_where<uint16_t>(map, walk);
-    case 4: return run_where<uint32_t>(map, walk);
-    case 8: return run_where<uint64_t>(map, walk);
-    default: return run_where<TwoWords>(map, walk);
+    case 1:
+      return run_where<uint8_t>(map, walk);
+    case 2:
+      return run_where<uint16_t>(map, walk);
+    case 4:
+      return run_where<uint32_t>(map, walk);
+    case 8:
+      return run_where<uint64_t>(map, walk);
+    default:
+      return run_where<TwoWords>(map, walk);
   }
 }
 

@@ -44,7 +44,8 @@ void widen(const char* from, DType dtype, int64_t stride, int64_t count, C* out)
   });
 }
 
-// An int64 with a sticky bit in place of what float64 cannot hold: the next rounding is the only one.
+// An int64 with a sticky bit in place of what float64 cannot hold: the next rounding is the only
+// one.
 inline double to_double_sticky(int64_t value) {
   if (value < (int64_t{1} << 53) && value > -(int64_t{1} << 53)) return static_cast<double>(value);
   const int64_t low = value & 0x3ff;
@@ -66,8 +67,7 @@ template <class C>
 void narrow(const C* values, int64_t count, DType dtype, char* to) {
   with_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr bool fits = std::is_same_v<C, int64_t> ? !is_complex_number<T>
-                                                     : widens_to<T, C>;
+    constexpr bool fits = std::is_same_v<C, int64_t> ? !is_complex_number<T> : widens_to<T, C>;
     if constexpr (fits) {
       T* out = reinterpret_cast<T*>(to);
       for (int64_t i = 0; i < count; ++i) out[i] = narrowed<C, T>(values[i]);
@@ -75,7 +75,8 @@ void narrow(const C* values, int64_t count, DType dtype, char* to) {
   });
 }
 
-// -- one element ------------------------------------------------------------------------------------
+// -- one element
+// ------------------------------------------------------------------------------------
 
 template <class R>
 [[gnu::always_inline]] inline std::complex<R> product(std::complex<R> x, std::complex<R> y) {
@@ -115,7 +116,8 @@ template <class T>
 template <class C>
 C power(C base, double exponent) {
   constexpr double kMultiplied = 64;
-  if (is_complex_number<C> || (exponent == std::trunc(exponent) && std::abs(exponent) <= kMultiplied)) {
+  if (is_complex_number<C> ||
+      (exponent == std::trunc(exponent) && std::abs(exponent) <= kMultiplied)) {
     C result(1);
     auto left = static_cast<uint64_t>(std::abs(exponent));
     for (C factor = base; left != 0; left >>= 1, factor = product(factor, factor)) {
@@ -123,8 +125,10 @@ C power(C base, double exponent) {
     }
     return exponent < 0 ? quotient(C(1), result) : result;
   }
-  if constexpr (std::is_same_v<C, double>) return std::pow(base, exponent);
-  else return base;
+  if constexpr (std::is_same_v<C, double>)
+    return std::pow(base, exponent);
+  else
+    return base;
 }
 
 template <class C>
@@ -150,7 +154,8 @@ template <class C>
   }
 }
 
-// -- one block -------------------------------------------------------------------------------------
+// -- one block
+// -------------------------------------------------------------------------------------
 
 template <class C>
 void compute_block(const Map& map, const C* a, const C* b, int64_t count, C* out) {
@@ -160,16 +165,24 @@ void compute_block(const Map& map, const C* a, const C* b, int64_t count, C* out
   constexpr bool whole = std::is_integral_v<C>;
   switch (map.op) {
     case MapOp::add:
-      if constexpr (whole) return each([](uint64_t x, uint64_t y) { return static_cast<C>(x + y); });
-      else return each([](C x, C y) { return x + y; });
+      if constexpr (whole)
+        return each([](uint64_t x, uint64_t y) { return static_cast<C>(x + y); });
+      else
+        return each([](C x, C y) { return x + y; });
     case MapOp::sub:
-      if constexpr (whole) return each([](uint64_t x, uint64_t y) { return static_cast<C>(x - y); });
-      else return each([](C x, C y) { return x - y; });
-    case MapOp::mul: return each([](C x, C y) { return product(x, y); });
-    case MapOp::div: return each([](C x, C y) { return quotient(x, y); });
+      if constexpr (whole)
+        return each([](uint64_t x, uint64_t y) { return static_cast<C>(x - y); });
+      else
+        return each([](C x, C y) { return x - y; });
+    case MapOp::mul:
+      return each([](C x, C y) { return product(x, y); });
+    case MapOp::div:
+      return each([](C x, C y) { return quotient(x, y); });
     case MapOp::neg:
-      if constexpr (whole) return each([](uint64_t x, uint64_t) { return static_cast<C>(0 - x); });
-      else return each([](C x, C) { return -x; });
+      if constexpr (whole)
+        return each([](uint64_t x, uint64_t) { return static_cast<C>(0 - x); });
+      else
+        return each([](C x, C) { return -x; });
     case MapOp::conj:
       if constexpr (is_complex_number<C>) return each([](C x, C) { return std::conj(x); });
       return;

@@ -1,7 +1,7 @@
 // Element by element: arithmetic, comparisons, where and casts. Check, lowering to a Map, gradient.
+#include "ops/elementwise.h"
 #include "core/layout.h"
 #include "ops/defs.h"
-#include "ops/elementwise.h"
 #include "ops/like.h"
 #include "ops/shapes.h"
 #include "sow/math.h"
@@ -52,12 +52,13 @@ Meta infer_conj(const Call&, const std::vector<Meta>& inputs) { return inputs[0]
 Meta infer_pow(const Call& call, const std::vector<Meta>& inputs) {
   const DType dtype = inputs[0].dtype;
   if (!is_differentiable(dtype)) {
-    fail(ErrorKind::type, "{}: x is {}; powers need a floating or complex type", op_name(call), dtype);
+    fail(ErrorKind::type, "{}: x is {}; powers need a floating or complex type", op_name(call),
+         dtype);
   }
   const double exponent = exponent_of(call);
   if (is_complex(dtype) && !(exponent == std::trunc(exponent) && std::abs(exponent) < 0x1p53)) {
-    fail(ErrorKind::argument, "{}: the exponent {} of a complex number must be whole", op_name(call),
-         call.attrs.scalar->to_string());
+    fail(ErrorKind::argument, "{}: the exponent {} of a complex number must be whole",
+         op_name(call), call.attrs.scalar->to_string());
   }
   return inputs[0];
 }
@@ -77,9 +78,9 @@ Meta infer_where(const Call& call, const std::vector<Meta>& inputs) {
 Meta infer_to(const Call& call, const std::vector<Meta>& inputs) {
   const DType from = inputs[0].dtype, to = call.attrs.dtype;
   const bool whole = from == DType::bool_ || is_integer(from);
-  const bool fits = whole ? !is_complex(to)
-                          : (is_floating(from) && is_floating(to)) ||
-                                (is_complex(from) && is_complex(to));
+  const bool fits =
+      whole ? !is_complex(to)
+            : (is_floating(from) && is_floating(to)) || (is_complex(from) && is_complex(to));
   if (!fits) fail(ErrorKind::type, "{}: there is no cast from {} to {}", op_name(call), from, to);
   return {to, inputs[0].shape, inputs[0].device};
 }
@@ -142,14 +143,28 @@ void lower_where(const Call& call, const Tensor& out) {
 
 }  // namespace
 
-const OpDef kAdd{.name = "add", .in_place_name = nullptr, .infer = infer_binary,
-                 .lower = lower_binary, .gradient = grad_add};
-const OpDef kSub{.name = "sub", .in_place_name = nullptr, .infer = infer_binary,
-                 .lower = lower_binary, .gradient = grad_sub};
-const OpDef kMul{.name = "mul", .in_place_name = nullptr, .infer = infer_binary,
-                 .lower = lower_binary, .gradient = grad_mul, .saves = saves_mul};
-const OpDef kDiv{.name = "div", .in_place_name = nullptr, .infer = infer_binary,
-                 .lower = lower_binary, .gradient = grad_div, .saves = saves_div};
+const OpDef kAdd{.name = "add",
+                 .in_place_name = nullptr,
+                 .infer = infer_binary,
+                 .lower = lower_binary,
+                 .gradient = grad_add};
+const OpDef kSub{.name = "sub",
+                 .in_place_name = nullptr,
+                 .infer = infer_binary,
+                 .lower = lower_binary,
+                 .gradient = grad_sub};
+const OpDef kMul{.name = "mul",
+                 .in_place_name = nullptr,
+                 .infer = infer_binary,
+                 .lower = lower_binary,
+                 .gradient = grad_mul,
+                 .saves = saves_mul};
+const OpDef kDiv{.name = "div",
+                 .in_place_name = nullptr,
+                 .infer = infer_binary,
+                 .lower = lower_binary,
+                 .gradient = grad_div,
+                 .saves = saves_div};
 const OpDef kEq{"eq", nullptr, infer_binary, lower_binary};
 const OpDef kNe{"ne", nullptr, infer_binary, lower_binary};
 const OpDef kLt{"lt", nullptr, infer_binary, lower_binary};
@@ -157,22 +172,39 @@ const OpDef kLe{"le", nullptr, infer_binary, lower_binary};
 const OpDef kGt{"gt", nullptr, infer_binary, lower_binary};
 const OpDef kGe{"ge", nullptr, infer_binary, lower_binary};
 const OpDef kSame{"same", nullptr, infer_binary, lower_binary};
-const OpDef kNeg{.name = "neg", .in_place_name = nullptr, .infer = infer_neg, .lower = lower_unary,
+const OpDef kNeg{.name = "neg",
+                 .in_place_name = nullptr,
+                 .infer = infer_neg,
+                 .lower = lower_unary,
                  .gradient = grad_neg};
-const OpDef kConj{.name = "conj", .in_place_name = nullptr, .infer = infer_conj,
-                  .lower = lower_unary, .gradient = grad_conj};
-const OpDef kPow{.name = "pow", .in_place_name = nullptr, .infer = infer_pow, .lower = lower_unary,
-                 .gradient = grad_pow, .saves = saves_first};
-const OpDef kWhere{.name = "where", .in_place_name = nullptr, .infer = infer_where,
-                   .lower = lower_where, .gradient = grad_where, .saves = saves_first};
-const OpDef kTo{.name = "to", .in_place_name = nullptr, .infer = infer_to, .lower = lower_unary,
+const OpDef kConj{.name = "conj",
+                  .in_place_name = nullptr,
+                  .infer = infer_conj,
+                  .lower = lower_unary,
+                  .gradient = grad_conj};
+const OpDef kPow{.name = "pow",
+                 .in_place_name = nullptr,
+                 .infer = infer_pow,
+                 .lower = lower_unary,
+                 .gradient = grad_pow,
+                 .saves = saves_first};
+const OpDef kWhere{.name = "where",
+                   .in_place_name = nullptr,
+                   .infer = infer_where,
+                   .lower = lower_where,
+                   .gradient = grad_where,
+                   .saves = saves_first};
+const OpDef kTo{.name = "to",
+                .in_place_name = nullptr,
+                .infer = infer_to,
+                .lower = lower_unary,
                 .gradient = grad_to};
 
 MapOp map_op(const Call& call) {
   static const std::pair<const OpDef*, MapOp> kOps[] = {
-      {&kAdd, MapOp::add}, {&kSub, MapOp::sub},   {&kMul, MapOp::mul},     {&kDiv, MapOp::div},
-      {&kEq, MapOp::eq},   {&kNe, MapOp::ne},     {&kLt, MapOp::lt},       {&kLe, MapOp::le},
-      {&kGt, MapOp::gt},   {&kGe, MapOp::ge},     {&kSame, MapOp::same},   {&kNeg, MapOp::neg},
+      {&kAdd, MapOp::add},   {&kSub, MapOp::sub}, {&kMul, MapOp::mul},     {&kDiv, MapOp::div},
+      {&kEq, MapOp::eq},     {&kNe, MapOp::ne},   {&kLt, MapOp::lt},       {&kLe, MapOp::le},
+      {&kGt, MapOp::gt},     {&kGe, MapOp::ge},   {&kSame, MapOp::same},   {&kNeg, MapOp::neg},
       {&kConj, MapOp::conj}, {&kPow, MapOp::pow}, {&kWhere, MapOp::where}, {&kTo, MapOp::cast}};
   for (const auto& one : kOps) {
     if (one.first == call.op) return one.second;

@@ -110,9 +110,7 @@ TensorList grad_index_select(const Backward& b) { return scatter_back(b, kIndexA
 TensorList grad_gather_nd(const Backward& b) { return scatter_back(b, kTensorScatterNdAdd); }
 TensorList grad_index_get(const Backward& b) { return scatter_back(b, kIndexPut); }
 
-uint64_t saves_index(const Call& call, uint64_t) {
-  return (uint64_t{1} << call.inputs.size()) - 2;
-}
+uint64_t saves_index(const Call& call, uint64_t) { return (uint64_t{1} << call.inputs.size()) - 2; }
 
 uint64_t saves_scatter_nd(const Call&, uint64_t) { return 1; }
 

@@ -16,7 +16,9 @@ namespace sow::detail {
 
 namespace {
 
-size_t source_at(const Call& call) { return call.attrs.scalar ? call.inputs.size() : call.inputs.size() - 1; }
+size_t source_at(const Call& call) {
+  return call.attrs.scalar ? call.inputs.size() : call.inputs.size() - 1;
+}
 
 // The accumulation type of products.
 DType wide_dtype(DType dtype) { return is_complex(dtype) ? DType::complex128 : DType::float64; }
@@ -174,7 +176,8 @@ Pair extreme_rule(const Backward& b, const Indexed& call, bool wants_source) {
   return out;
 }
 
-// -- products ------------------------------------------------------------------------------------------
+// -- products
+// ------------------------------------------------------------------------------------------
 
 // What the factors of a destination come to, with zeros set aside: the product of the others, how
 // many zeros there are, and their sum (zero, but with derivatives).
@@ -186,7 +189,8 @@ struct Factors {
 
 // The derivative by factors f, given zeros, g * product and the vanishing sum of their places:
 // with no zero among the others (g * P) / f; else zero, which one more derivative may not find so.
-Tensor others(const Tensor& f, const Tensor& zeros, const Tensor& weighted, const Tensor& vanishing) {
+Tensor others(const Tensor& f, const Tensor& zeros, const Tensor& weighted,
+              const Tensor& vanishing) {
   const Tensor is_zero = eq(f, 0);
   const Tensor quotient = div(weighted, where(is_zero, 1, f));
   const Tensor alone = eq(zeros, to(is_zero, DType::int64));
@@ -235,8 +239,8 @@ Pair product_rule(const Backward& b, const Indexed& call, bool wants_source) {
   }
   if (b.needs(0) && !self) out.x = call.cleared();
   if (b.needs(0) && self) {
-    const Tensor touched = call.scatter(full_like(call.x(), false, DType::bool_), true,
-                                        Reduce::assign, true);
+    const Tensor touched =
+        call.scatter(full_like(call.x(), false, DType::bool_), true, Reduce::assign, true);
     const Tensor part = others(f_self, factors.zeros, weighted, factors.vanishing);
     out.x = where(touched, to(part, dtype), b.grad);
   }
@@ -245,15 +249,21 @@ Pair product_rule(const Backward& b, const Indexed& call, bool wants_source) {
 
 Pair composed_rule(const Backward& b, const Indexed& call, bool wants_source) {
   switch (call.reduce()) {
-    case Reduce::assign: return assign_rule(b, call, wants_source);
-    case Reduce::add: return add_rule(b, call, wants_source);
-    case Reduce::mean: return mean_rule(b, call, wants_source);
-    case Reduce::mul: return product_rule(b, call, wants_source);
-    default: return extreme_rule(b, call, wants_source);
+    case Reduce::assign:
+      return assign_rule(b, call, wants_source);
+    case Reduce::add:
+      return add_rule(b, call, wants_source);
+    case Reduce::mean:
+      return mean_rule(b, call, wants_source);
+    case Reduce::mul:
+      return product_rule(b, call, wants_source);
+    default:
+      return extreme_rule(b, call, wants_source);
   }
 }
 
-// -- all in one walk -----------------------------------------------------------------------------------
+// -- all in one walk
+// -----------------------------------------------------------------------------------
 
 bool may_fuse(const Backward& b, const Indexed& call) {
   if (grad_enabled() || call.reduce() == Reduce::add) return false;  // a gather is all there is
@@ -284,8 +294,9 @@ bool fused_rule(const Backward& b, const Indexed& call, bool wants_source, Pair&
   work.places = call.places(grad, source_grad);
   if (work.places.dst.data == nullptr || !can_run_indexed_backward(work.places)) return false;
   if (std::string* text = current_explanation()) {
-    *text += sow::detail::text("{}: gradient of {} over {}, each destination's updates in one walk\n",
-                               b.call.op->name, name_of(call.reduce()), space);
+    *text +=
+        sow::detail::text("{}: gradient of {} over {}, each destination's updates in one walk\n",
+                          b.call.op->name, name_of(call.reduce()), space);
     if (work.places.order != nullptr) *text += "  index        held: ordered once, used again\n";
   }
   const bool reads_values = call.reduce() != Reduce::assign && call.reduce() != Reduce::mean;
@@ -296,7 +307,9 @@ bool fused_rule(const Backward& b, const Indexed& call, bool wants_source, Pair&
   if (b.needs(0)) out.x = untouched(b, call);
   if (b.call.attrs.bounds == Bounds::drop) source_grad.fill_(0);
 
-  const auto data = [](const Tensor& t) { return t.defined() ? static_cast<char*>(t.data()) : nullptr; };
+  const auto data = [](const Tensor& t) {
+    return t.defined() ? static_cast<char*>(t.data()) : nullptr;
+  };
   work.reduce = call.reduce();
   work.include_self = call.include_self();
   work.dtype = dtype;
@@ -332,8 +345,8 @@ uint64_t indexed_saves(const Call& call, uint64_t needs) {
   const bool wants_source = !attrs.scalar && (needs & source) != 0;
   if (!wants_source && (attrs.reduce == Reduce::add && attrs.include_self)) return 0;
   if (!wants_source && !attrs.include_self) return indices;
-  const bool reads_values = attrs.reduce == Reduce::mul || attrs.reduce == Reduce::amax ||
-                            attrs.reduce == Reduce::amin;
+  const bool reads_values =
+      attrs.reduce == Reduce::mul || attrs.reduce == Reduce::amax || attrs.reduce == Reduce::amin;
   if (!reads_values) return indices;
   uint64_t saves = indices;
   if (!attrs.scalar) saves |= source;

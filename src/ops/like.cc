@@ -38,7 +38,8 @@ void fill_zeros(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-// -- full_like ---------------------------------------------------------------------------------------
+// -- full_like
+// ---------------------------------------------------------------------------------------
 
 Meta infer_full(const Call& call, const std::vector<Meta>& inputs) {
   return {call.attrs.dtype, inputs[0].shape, inputs[0].device};
@@ -52,10 +53,12 @@ void lower_full(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-// -- sum_to, expand_like -------------------------------------------------------------------------------
+// -- sum_to, expand_like
+// -------------------------------------------------------------------------------
 
 Meta infer_sum_to(const Call& call, const std::vector<Meta>& inputs) {
-  if (!broadcasts_to(inputs[1].shape, inputs[0].shape)) refuse(call, inputs[0].shape, inputs[1].shape);
+  if (!broadcasts_to(inputs[1].shape, inputs[0].shape))
+    refuse(call, inputs[0].shape, inputs[1].shape);
   return shaped_like(inputs[0], inputs[1]);
 }
 
@@ -97,7 +100,8 @@ TensorList grad_expand(const Backward& b) {
   return {sum(b.grad, b.call.attrs.shape), {}};
 }
 
-// -- reshape_like ----------------------------------------------------------------------------------------
+// -- reshape_like
+// ----------------------------------------------------------------------------------------
 
 Meta infer_reshape(const Call&, const std::vector<Meta>& inputs) {
   return shaped_like(inputs[0], inputs[1]);
@@ -107,7 +111,8 @@ Tensor view_reshape(const Call& call) { return reshape(call.inputs[0], call.inpu
 
 TensorList grad_reshape(const Backward& b) { return {reshape_like(b.grad, b.input(0)), {}}; }
 
-// -- shares ------------------------------------------------------------------------------------------
+// -- shares
+// ------------------------------------------------------------------------------------------
 
 Map share_map(const Tensor& x, const Tensor& out) {
   Map map;
@@ -134,7 +139,8 @@ void lower_share_among(const Call& call, const Tensor& out) {
 TensorList grad_share_among(const Backward& b) { return {share_among(b.grad, b.input(1)), {}}; }
 
 Meta infer_share(const Call& call, const std::vector<Meta>& inputs) {
-  if (!broadcasts_to(inputs[1].shape, inputs[0].shape)) refuse(call, inputs[1].shape, inputs[0].shape);
+  if (!broadcasts_to(inputs[1].shape, inputs[0].shape))
+    refuse(call, inputs[1].shape, inputs[0].shape);
   return inputs[0];
 }
 
@@ -150,7 +156,8 @@ TensorList grad_share(const Backward& b) { return {share(b.grad, b.input(1)), {}
 
 uint64_t saves_count(const Call&, uint64_t) { return 2; }
 
-// -- corners -------------------------------------------------------------------------------------------
+// -- corners
+// -------------------------------------------------------------------------------------------
 
 Meta infer_corner(const Call& call, const std::vector<Meta>& inputs) {
   const Dims &x = inputs[0].shape, &like = inputs[1].shape;
@@ -174,22 +181,53 @@ TensorList grad_pad(const Backward& b) { return {corner_like(b.grad, b.input(0))
 
 }  // namespace
 
-const OpDef kFullLike{.name = "full_like", .in_place_name = nullptr, .infer = infer_full,
-                      .lower = lower_full, .shape_only = 1};
-const OpDef kSumTo{.name = "sum_to", .in_place_name = nullptr, .infer = infer_sum_to,
-                   .lower = lower_sum_to, .gradient = grad_sum_to, .shape_only = 2};
-const OpDef kExpandLike{.name = "expand_like", .in_place_name = nullptr, .infer = infer_expand,
-                        .view = view_expand, .gradient = grad_expand, .shape_only = 2};
-const OpDef kReshapeLike{.name = "reshape_like", .in_place_name = nullptr, .infer = infer_reshape,
-                         .view = view_reshape, .gradient = grad_reshape, .shape_only = 2};
-const OpDef kShareAmong{.name = "share_among", .in_place_name = nullptr, .infer = infer_share_among,
-                        .lower = lower_share_among, .gradient = grad_share_among, .shape_only = 2};
-const OpDef kShare{.name = "share", .in_place_name = nullptr, .infer = infer_share,
-                   .lower = lower_share, .gradient = grad_share, .saves = saves_count};
-const OpDef kCornerLike{.name = "corner_like", .in_place_name = nullptr, .infer = infer_corner,
-                        .view = view_corner, .gradient = grad_corner, .shape_only = 2};
-const OpDef kPadLike{.name = "pad_like", .in_place_name = nullptr, .infer = infer_corner,
-                     .lower = lower_pad, .gradient = grad_pad, .shape_only = 2};
+const OpDef kFullLike{.name = "full_like",
+                      .in_place_name = nullptr,
+                      .infer = infer_full,
+                      .lower = lower_full,
+                      .shape_only = 1};
+const OpDef kSumTo{.name = "sum_to",
+                   .in_place_name = nullptr,
+                   .infer = infer_sum_to,
+                   .lower = lower_sum_to,
+                   .gradient = grad_sum_to,
+                   .shape_only = 2};
+const OpDef kExpandLike{.name = "expand_like",
+                        .in_place_name = nullptr,
+                        .infer = infer_expand,
+                        .view = view_expand,
+                        .gradient = grad_expand,
+                        .shape_only = 2};
+const OpDef kReshapeLike{.name = "reshape_like",
+                         .in_place_name = nullptr,
+                         .infer = infer_reshape,
+                         .view = view_reshape,
+                         .gradient = grad_reshape,
+                         .shape_only = 2};
+const OpDef kShareAmong{.name = "share_among",
+                        .in_place_name = nullptr,
+                        .infer = infer_share_among,
+                        .lower = lower_share_among,
+                        .gradient = grad_share_among,
+                        .shape_only = 2};
+const OpDef kShare{.name = "share",
+                   .in_place_name = nullptr,
+                   .infer = infer_share,
+                   .lower = lower_share,
+                   .gradient = grad_share,
+                   .saves = saves_count};
+const OpDef kCornerLike{.name = "corner_like",
+                        .in_place_name = nullptr,
+                        .infer = infer_corner,
+                        .view = view_corner,
+                        .gradient = grad_corner,
+                        .shape_only = 2};
+const OpDef kPadLike{.name = "pad_like",
+                     .in_place_name = nullptr,
+                     .infer = infer_corner,
+                     .lower = lower_pad,
+                     .gradient = grad_pad,
+                     .shape_only = 2};
 
 Tensor full_like(const Tensor& x, const Scalar& value, DType dtype) {
   Call call = make_call(kFullLike, false, x);

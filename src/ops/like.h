@@ -28,7 +28,7 @@ Tensor same(const Tensor& a, const Tensor& b);
 // conj(value) for the scalar factor of a product.
 Scalar conjugate(const Scalar& value);
 
-extern const OpDef kFullLike, kSumTo, kExpandLike, kReshapeLike, kShareAmong, kCornerLike,
-    kPadLike, kShare, kSame;
+extern const OpDef kFullLike, kSumTo, kExpandLike, kReshapeLike, kShareAmong, kCornerLike, kPadLike,
+    kShare, kSame;
 
 }  // namespace sow::detail

@@ -27,7 +27,8 @@ Tensor call_like(const Call& call, const OpDef* op, TensorList inputs, bool in_p
 
 }  // namespace
 
-// -- masks ---------------------------------------------------------------------------------------------
+// -- masks
+// ---------------------------------------------------------------------------------------------
 
 uint64_t saves_mask(const Call&, uint64_t) { return 2; }
 
@@ -54,7 +55,8 @@ TensorList grad_masked_select(const Backward& b) {
   return {sum_to(masked_scatter(places, b.input(1), b.grad), x), {}};
 }
 
-// -- regular places --------------------------------------------------------------------------------------
+// -- regular places
+// --------------------------------------------------------------------------------------
 
 TensorList grad_part_scatter(const Backward& b) {
   TensorList out(2);
@@ -74,7 +76,8 @@ TensorList grad_fill_diagonal(const Backward& b) {
   return out;
 }
 
-// -- views -----------------------------------------------------------------------------------------------
+// -- views
+// -----------------------------------------------------------------------------------------------
 
 TensorList grad_part(const Backward& b) {
   return {call_like(b.call, scatter_of_view(b.call.op), {zeros_like(b.input(0)), b.grad}, true)};
@@ -95,7 +98,8 @@ TensorList grad_self_inverse(const Backward& b) { return {call_like(b.call, b.ca
 
 TensorList grad_reshape(const Backward& b) { return {reshape_like(b.grad, b.input(0))}; }
 
-// -- copies ----------------------------------------------------------------------------------------------
+// -- copies
+// ----------------------------------------------------------------------------------------------
 
 TensorList grad_clone(const Backward& b) { return {b.grad}; }
 

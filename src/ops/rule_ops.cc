@@ -26,7 +26,8 @@ void fill_zeros(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-// -- positions_like ----------------------------------------------------------------------------------
+// -- positions_like
+// ----------------------------------------------------------------------------------
 
 Meta infer_positions(const Call& call, const std::vector<Meta>& inputs) {
   Meta out = inputs[0];
@@ -42,7 +43,8 @@ void lower_positions(const Call& call, const Tensor& out) {
   copy_into(out, make_view(flat, 0, out.shape(), row_major_strides(out.shape())), op_name(call));
 }
 
-// -- masked_compress -----------------------------------------------------------------------------------
+// -- masked_compress
+// -----------------------------------------------------------------------------------
 
 Meta infer_compress(const Call& call, const std::vector<Meta>& inputs) {
   expect_mask_dtype(op_name(call), inputs[1].dtype);
@@ -68,7 +70,8 @@ TensorList grad_compress(const Backward& b) {
 
 uint64_t saves_second(const Call&, uint64_t) { return 2; }
 
-// -- products --------------------------------------------------------------------------------------------
+// -- products
+// --------------------------------------------------------------------------------------------
 
 TensorList grad_vanish(const Backward& b) { return {b.grad}; }
 
@@ -97,21 +100,44 @@ void lower_checked(const Call& call, const Tensor& out) {
 
 }  // namespace
 
-const OpDef kPositionsLike{.name = "positions_like", .in_place_name = nullptr,
-                           .infer = infer_positions, .lower = lower_positions, .shape_only = 1};
-const OpDef kMaskedCompress{.name = "masked_compress", .in_place_name = nullptr,
-                            .infer = infer_compress, .lower = lower_compress,
-                            .gradient = grad_compress, .saves = saves_second, .shape_only = 4};
-const OpDef kVanish{.name = "vanish", .in_place_name = nullptr, .infer = infer_same,
-                    .lower = fill_zeros, .gradient = grad_vanish, .shape_only = 1};
-const OpDef kProductGate{.name = "product_gate", .in_place_name = nullptr, .infer = infer_same,
-                         .lower = lower_copy, .gradient = grad_gate, .saves = saves_second,
+const OpDef kPositionsLike{.name = "positions_like",
+                           .in_place_name = nullptr,
+                           .infer = infer_positions,
+                           .lower = lower_positions,
+                           .shape_only = 1};
+const OpDef kMaskedCompress{.name = "masked_compress",
+                            .in_place_name = nullptr,
+                            .infer = infer_compress,
+                            .lower = lower_compress,
+                            .gradient = grad_compress,
+                            .saves = saves_second,
+                            .shape_only = 4};
+const OpDef kVanish{.name = "vanish",
+                    .in_place_name = nullptr,
+                    .infer = infer_same,
+                    .lower = fill_zeros,
+                    .gradient = grad_vanish,
+                    .shape_only = 1};
+const OpDef kProductGate{.name = "product_gate",
+                         .in_place_name = nullptr,
+                         .infer = infer_same,
+                         .lower = lower_copy,
+                         .gradient = grad_gate,
+                         .saves = saves_second,
                          .shape_only = 2};
-const OpDef kProductLimit{.name = "product_limit", .in_place_name = nullptr, .infer = infer_same,
-                          .lower = lower_copy, .gradient = grad_limit, .saves = saves_second,
+const OpDef kProductLimit{.name = "product_limit",
+                          .in_place_name = nullptr,
+                          .infer = infer_same,
+                          .lower = lower_copy,
+                          .gradient = grad_limit,
+                          .saves = saves_second,
                           .shape_only = 2};
-const OpDef kProductChecked{.name = "product_checked", .in_place_name = nullptr, .infer = infer_same,
-                            .lower = lower_checked, .gradient = grad_limit, .saves = saves_second};
+const OpDef kProductChecked{.name = "product_checked",
+                            .in_place_name = nullptr,
+                            .infer = infer_same,
+                            .lower = lower_checked,
+                            .gradient = grad_limit,
+                            .saves = saves_second};
 
 Tensor positions_like(const Tensor& like, int64_t first, int64_t last) {
   Call call = make_call(kPositionsLike, false, like);

@@ -75,9 +75,7 @@ Dims lost_axes(const Backward& b) {
   return b.call.attrs.keepdim ? Dims{} : wrapped_axes(b.call, b.input(0).dim());
 }
 
-TensorList grad_sum(const Backward& b) {
-  return {expand_like(b.grad, b.input(0), lost_axes(b))};
-}
+TensorList grad_sum(const Backward& b) { return {expand_like(b.grad, b.input(0), lost_axes(b))}; }
 
 TensorList grad_mean(const Backward& b) {
   return {expand_like(share_among(b.grad, b.input(0)), b.input(0), lost_axes(b))};
@@ -85,9 +83,15 @@ TensorList grad_mean(const Backward& b) {
 
 }  // namespace
 
-const OpDef kSum{.name = "sum", .in_place_name = nullptr, .infer = infer_sum, .lower = lower_sum,
+const OpDef kSum{.name = "sum",
+                 .in_place_name = nullptr,
+                 .infer = infer_sum,
+                 .lower = lower_sum,
                  .gradient = grad_sum};
-const OpDef kMean{.name = "mean", .in_place_name = nullptr, .infer = infer_sum, .lower = lower_sum,
+const OpDef kMean{.name = "mean",
+                  .in_place_name = nullptr,
+                  .infer = infer_sum,
+                  .lower = lower_sum,
                   .gradient = grad_mean};
 
 namespace {

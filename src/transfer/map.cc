@@ -9,17 +9,17 @@
 namespace sow::detail {
 
 const char* name_of(MapOp op) {
-  static constexpr const char* kNames[] = {"add", "sub", "mul", "div", "neg", "conj", "pow", "eq",
-                                           "ne", "lt", "le", "gt", "ge", "same", "where", "share",
-                                           "cast"};
+  static constexpr const char* kNames[] = {"add", "sub",  "mul",   "div",   "neg", "conj",
+                                           "pow", "eq",   "ne",    "lt",    "le",  "gt",
+                                           "ge",  "same", "where", "share", "cast"};
   return kNames[static_cast<int>(op)];
 }
 
 void execute(const Map& map, Device device) {
   if (Recorder* recorder = current_recorder()) return recorder->record(map, device);
   if (std::string* text = current_explanation()) {
-    *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op), map.out_dtype,
-                         map.shape);
+    *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op),
+                               map.out_dtype, map.shape);
   }
   for (const int64_t extent : map.shape) {
     if (extent == 0) return;

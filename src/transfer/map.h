@@ -18,15 +18,20 @@ enum class MapOp : uint8_t {
   add,
   sub,
   mul,
-  div,     // floating and complex
+  div,  // floating and complex
   neg,
-  conj,    // complex
-  pow,     // to the power of Map::exponent, in float64 (complex128), rounded once
-  eq, ne, lt, le, gt, ge,  // to bool
-  same,    // to bool: the same bits, or both NaN
-  where,   // in[0] bool: bytes of in[1] where it is nonzero, else of in[2]
-  share,   // in[0] / max(in[1], 1), a count in int64: in float64, then rounded
-  cast,    // integers and bool to any real type; floating to floating, complex to complex
+  conj,  // complex
+  pow,   // to the power of Map::exponent, in float64 (complex128), rounded once
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,     // to bool
+  same,   // to bool: the same bits, or both NaN
+  where,  // in[0] bool: bytes of in[1] where it is nonzero, else of in[2]
+  share,  // in[0] / max(in[1], 1), a count in int64: in float64, then rounded
+  cast,   // integers and bool to any real type; floating to floating, complex to complex
 };
 const char* name_of(MapOp op);
 

@@ -45,9 +45,12 @@ TEST(Elementwise, large_operands_use_every_thread) {
 }
 
 TEST(Elementwise, integers_wrap_and_bool_is_logic) {
-  EXPECT_EQ(add(Tensor::of<uint8_t>({250, 3}), 10).to_vector<uint8_t>(), (std::vector<uint8_t>{4, 13}));
-  EXPECT_EQ(mul(Tensor::of<int64_t>({INT64_MAX}), 2).to_vector<int64_t>(), (std::vector<int64_t>{-2}));
-  const Tensor a = Tensor::of<bool>({true, true, false}), b = Tensor::of<bool>({true, false, false});
+  EXPECT_EQ(add(Tensor::of<uint8_t>({250, 3}), 10).to_vector<uint8_t>(),
+            (std::vector<uint8_t>{4, 13}));
+  EXPECT_EQ(mul(Tensor::of<int64_t>({INT64_MAX}), 2).to_vector<int64_t>(),
+            (std::vector<int64_t>{-2}));
+  const Tensor a = Tensor::of<bool>({true, true, false}),
+               b = Tensor::of<bool>({true, false, false});
   EXPECT_EQ(add(a, b).to_vector<bool>(), (std::vector<bool>{true, true, false}));
   EXPECT_EQ(mul(a, b).to_vector<bool>(), (std::vector<bool>{true, false, false}));
 }
@@ -56,7 +59,8 @@ TEST(Elementwise, halves_round_once) {
   const Tensor a = Tensor::of({float16(2048.0f)}), b = Tensor::of({float16(3.0f)});
   EXPECT_EQ(static_cast<float>(add(a, b).to_vector<float16>()[0]), 2052.0f);  // ties to even
   const Tensor c = Tensor::of({bfloat16(1.0f)});
-  EXPECT_EQ(static_cast<float>(div(c, 3).to_vector<bfloat16>()[0]), static_cast<float>(bfloat16(1.0f / 3)));
+  EXPECT_EQ(static_cast<float>(div(c, 3).to_vector<bfloat16>()[0]),
+            static_cast<float>(bfloat16(1.0f / 3)));
 }
 
 TEST(Elementwise, comparisons_and_where) {
@@ -82,11 +86,14 @@ TEST(Elementwise, where_moves_bytes) {
 TEST(Elementwise, casts_round_once) {
   EXPECT_EQ(to(Tensor::of<int64_t>({300, -1}), DType::uint8).to_vector<uint8_t>(),
             (std::vector<uint8_t>{44, 255}));
-  // 2^60 + 2^52 + 1 is just above the middle of two bfloat16; by way of float64 it would be the middle.
+  // 2^60 + 2^52 + 1 is just above the middle of two bfloat16; by way of float64 it would be the
+  // middle.
   const int64_t above = (int64_t{1} << 60) + (int64_t{1} << 52) + 1;
-  const bfloat16 rounded = to(Tensor::of<int64_t>({above}), DType::bfloat16).to_vector<bfloat16>()[0];
+  const bfloat16 rounded =
+      to(Tensor::of<int64_t>({above}), DType::bfloat16).to_vector<bfloat16>()[0];
   EXPECT_EQ(static_cast<double>(rounded), 0x1p60 + 0x1p53);
-  const bfloat16 below = to(Tensor::of<int64_t>({-above + 2}), DType::bfloat16).to_vector<bfloat16>()[0];
+  const bfloat16 below =
+      to(Tensor::of<int64_t>({-above + 2}), DType::bfloat16).to_vector<bfloat16>()[0];
   EXPECT_EQ(static_cast<double>(below), -0x1p60);
   EXPECT_THROW(to(Tensor::of({1.0}), DType::int32), Error);
 }
@@ -116,11 +123,15 @@ TEST(Elementwise, errors_name_the_operation) {
     return std::string();
   };
   const Tensor f = Tensor::of({1.0f, 2.0f}), i = Tensor::of<int32_t>({1, 2});
-  EXPECT_EQ(message([&] { add(f, Tensor::of({1.0f, 2.0f, 3.0f})); }),
+  EXPECT_EQ(message([&] {
+              add(f, Tensor::of({1.0f, 2.0f, 3.0f}));
+            }),
             "add: shapes [2] and [3] do not broadcast together");
-  EXPECT_EQ(message([&] { mul(f, i); }),
-            "mul: the first operand is float32 but the second is int32; they must have the same type");
-  EXPECT_EQ(message([&] { div(i, i); }), "div: int32 has no division; take a floating or complex type");
+  EXPECT_EQ(
+      message([&] { mul(f, i); }),
+      "mul: the first operand is float32 but the second is int32; they must have the same type");
+  EXPECT_EQ(message([&] { div(i, i); }),
+            "div: int32 has no division; take a floating or complex type");
   EXPECT_EQ(message([&] { add(1, 2); }), "add: both operands are scalars; one must be a tensor");
   EXPECT_EQ(message([&] { sum(f, {0, -1}); }), "sum: axis 0 is named twice");
   EXPECT_EQ(message([&] { mean(Tensor::empty({0}, DType::int32)); }),

@@ -19,7 +19,9 @@ std::string message_of(const std::function<void()>& call) {
   return "nothing was thrown";
 }
 
-Tensor leaf(std::initializer_list<float> values) { return Tensor::of<float>(values).set_requires_grad(); }
+Tensor leaf(std::initializer_list<float> values) {
+  return Tensor::of<float>(values).set_requires_grad();
+}
 
 TEST(Engine, leaves_gather_gradients) {
   const Tensor w = leaf({1, 2, 3});
@@ -96,11 +98,14 @@ TEST(Engine, every_operation_has_a_rule_or_is_constant) {
   }
 }
 
-// -- in place --------------------------------------------------------------------------------------------
+// -- in place
+// --------------------------------------------------------------------------------------------
 
 TEST(InPlace, a_leaf_is_refused_and_left_alone) {
   const Tensor w = leaf({1, 2});
-  EXPECT_EQ(message_of([&] { w.masked_fill_(Tensor::of<bool>({true, false}), 0); }),
+  EXPECT_EQ(message_of([&] {
+              w.masked_fill_(Tensor::of<bool>({true, false}), 0);
+            }),
             "masked_fill_: the destination is a leaf that requires a gradient; use masked_fill, or "
             "write into it under NoGrad");
   EXPECT_EQ(w.to_vector<float>(), (std::vector<float>{1, 2}));
@@ -141,7 +146,8 @@ TEST(InPlace, a_view_of_a_graph_is_refused_by_its_twin_s_name) {
   const Tensor w = Tensor::of({1.0f, 2.0f, 3.0f, 4.0f}, {2, 2}).set_requires_grad();
   const Tensor y = w * 2;
   const std::string expected =
-      "copy_: the destination is a view whose base takes part in the graph; use copy, which returns "
+      "copy_: the destination is a view whose base takes part in the graph; use copy, which "
+      "returns "
       "a new tensor";
   EXPECT_EQ(message_of([&] { w.select(0, 0).copy_(Tensor::of({0.0f, 0.0f})); }), expected);
   EXPECT_EQ(message_of([&] { y.select(0, 0).copy_(Tensor::of({0.0f, 0.0f})); }), expected);
@@ -177,8 +183,9 @@ TEST(InPlace, a_tensor_that_backward_needs_must_not_change) {
   const Tensor keys = Tensor::of<int64_t>({0, 1});
   const Tensor g = sum(gather(w, 0, keys));
   keys.fill_(0);
-  EXPECT_EQ(message_of([&] { g.backward(); }),
-            "gather: an operand of shape [2], which its gradient needs, was changed in place since");
+  EXPECT_EQ(
+      message_of([&] { g.backward(); }),
+      "gather: an operand of shape [2], which its gradient needs, was changed in place since");
 }
 
 TEST(InPlace, what_backward_does_not_need_may_change) {
@@ -204,20 +211,26 @@ TEST(InPlace, a_value_that_overlaps_its_destination_is_remembered) {
   EXPECT_EQ(w.grad().to_vector<float>(), (std::vector<float>{1, 10, 100}));
 }
 
-// -- messages ----------------------------------------------------------------------------------------------
+// -- messages
+// ----------------------------------------------------------------------------------------------
 
 TEST(Engine, errors_say_what_is_wrong) {
   const Tensor w = leaf({1, 2});
-  EXPECT_EQ(message_of([&] { (w * 2).backward(); }),
-            "backward: the output has shape [2]; only an output of one element needs no gradient of its "
-            "own");
-  EXPECT_EQ(message_of([&] { (w * 2).backward(Tensor::of({1.0f})); }),
-            "backward: the gradient is float32 [1], but the output is float32 [2]; they must be equal");
-  EXPECT_EQ(message_of([] { Tensor::of({1.0f}).backward(); }),
-            "backward: the output takes no part in a graph: nothing it was made of requires a gradient");
+  EXPECT_EQ(
+      message_of([&] { (w * 2).backward(); }),
+      "backward: the output has shape [2]; only an output of one element needs no gradient of its "
+      "own");
+  EXPECT_EQ(
+      message_of([&] { (w * 2).backward(Tensor::of({1.0f})); }),
+      "backward: the gradient is float32 [1], but the output is float32 [2]; they must be equal");
+  EXPECT_EQ(
+      message_of([] { Tensor::of({1.0f}).backward(); }),
+      "backward: the output takes no part in a graph: nothing it was made of requires a gradient");
   EXPECT_EQ(message_of([&] { grad({sum(w)}, {Tensor::of({1.0f})}); }),
             "grad: an input does not require a gradient");
-  EXPECT_EQ(message_of([&] { grad({sum(w)}, {w}, {Tensor(), Tensor()}); }),
+  EXPECT_EQ(message_of([&] {
+              grad({sum(w)}, {w}, {Tensor(), Tensor()});
+            }),
             "grad: 1 outputs but 2 grad_outputs; there must be one for each");
   EXPECT_EQ(message_of([] { Tensor::of<int64_t>({1}).set_requires_grad(); }),
             "set_requires_grad: int64 has no gradients; floating and complex types have");
@@ -229,7 +242,8 @@ TEST(Engine, errors_say_what_is_wrong) {
             "set_grad: the gradient is float32 [1], but the tensor is float32 [2]");
 }
 
-// -- order, depth, threads ---------------------------------------------------------------------------------
+// -- order, depth, threads
+// ---------------------------------------------------------------------------------
 
 TEST(Engine, gradients_are_added_in_reverse_order_of_recording) {
   // Pairwise float32 sums of these three depend on the order.
@@ -273,8 +287,8 @@ TEST(Engine, threads_have_graphs_of_their_own) {
 TEST(Vjp, gives_the_result_and_the_way_back) {
   const Tensor x = Tensor::of({1.0, 2.0, 3.0}), index = Tensor::of<int64_t>({0, 2, 0});
   const Tensor src = Tensor::of({5.0, 6.0, 7.0});
-  const Vjp out = vjp([](const TensorList& t) { return scatter_add(t[0], 0, t[1], t[2]); },
-                      {x, index, src});
+  const Vjp out =
+      vjp([](const TensorList& t) { return scatter_add(t[0], 0, t[1], t[2]); }, {x, index, src});
   EXPECT_EQ(out.result.to_vector<double>(), (std::vector<double>{13, 2, 9}));
   EXPECT_FALSE(out.result.requires_grad());
   for (int twice = 0; twice < 2; ++twice) {

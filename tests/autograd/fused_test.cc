@@ -1,4 +1,5 @@
-// The walk that gives all gradients of a scatter at once has the same bits as the rules it stands for.
+// The walk that gives all gradients of a scatter at once has the same bits as the rules it stands
+// for.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -40,8 +41,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 // With create_graph the rules run one by one; without, in one walk where there is one.
-void expect_same(const std::function<Tensor(const TensorList&)>& f, const Tensor& x, const Tensor& src,
-                 const std::string& what) {
+void expect_same(const std::function<Tensor(const TensorList&)>& f, const Tensor& x,
+                 const Tensor& src, const std::string& what) {
   const Tensor a = x.detach().set_requires_grad(), b = src.detach().set_requires_grad();
   const Tensor y = f({a, b});
   const Tensor weight = awkward(y.shape(), y.dtype(), 5);
@@ -53,33 +54,41 @@ void expect_same(const std::function<Tensor(const TensorList&)>& f, const Tensor
 
 void check_all(const std::string& what, const Tensor& x, const Tensor& src,
                const std::function<Tensor(const TensorList&, Reduce, bool)>& f) {
-  for (const Reduce reduce : {Reduce::assign, Reduce::mean, Reduce::mul, Reduce::amax, Reduce::amin}) {
+  for (const Reduce reduce :
+       {Reduce::assign, Reduce::mean, Reduce::mul, Reduce::amax, Reduce::amin}) {
     const bool ordered = reduce == Reduce::amax || reduce == Reduce::amin;
     if (ordered && is_complex(x.dtype())) continue;
     for (const bool self : {true, false}) {
-      expect_same([&](const TensorList& t) { return f(t, reduce, self); }, x, src,
-                  what + " " + name_of(reduce) + " " + name_of(x.dtype()) + (self ? "" : " without self"));
+      expect_same(
+          [&](const TensorList& t) { return f(t, reduce, self); }, x, src,
+          what + " " + name_of(reduce) + " " + name_of(x.dtype()) + (self ? "" : " without self"));
     }
   }
 }
 
-constexpr DType kTypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64,
-                            DType::complex64, DType::complex128};
+constexpr DType kTypes[] = {DType::float16, DType::bfloat16,  DType::float32,
+                            DType::float64, DType::complex64, DType::complex128};
 
 TEST(Fused, rows) {
   for (const DType dtype : kTypes) {
     const Tensor index = random_keys({400}, 23, 3);
     check_all("rows", awkward({23, 70}, dtype, 1), awkward({400, 70}, dtype, 2),
-              [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
+              [&](auto& t, Reduce reduce, bool self) {
+                return index_reduce(t[0], 0, index, t[1], reduce, self);
+              });
     check_all("columns", awkward({5, 23}, dtype, 1), awkward({5, 400}, dtype, 2),
-              [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 1, index, t[1], reduce, self); });
+              [&](auto& t, Reduce reduce, bool self) {
+                return index_reduce(t[0], 1, index, t[1], reduce, self);
+              });
   }
 }
 
 TEST(Fused, long_products_are_cut_in_chunks) {
   const Tensor index = random_keys({2000}, 3, 3);
   check_all("chunks", awkward({3}, DType::float32, 1), awkward({2000}, DType::float32, 2),
-            [&](auto& t, Reduce reduce, bool self) { return scatter_reduce(t[0], 0, index, t[1], reduce, self); });
+            [&](auto& t, Reduce reduce, bool self) {
+              return scatter_reduce(t[0], 0, index, t[1], reduce, self);
+            });
 }
 
 TEST(Fused, along_an_axis_with_every_broadcast_rule) {
@@ -90,10 +99,13 @@ TEST(Fused, along_an_axis_with_every_broadcast_rule) {
         return put_along_axis(t[0], index, t[1], axis, reduce, self, broadcast);
       };
     };
-    check_all("last", x, awkward({40, 9, 20}, dtype, 2), put(random_keys({40, 9, 20}, 8, 3), 2, true));
+    check_all("last", x, awkward({40, 9, 20}, dtype, 2),
+              put(random_keys({40, 9, 20}, 8, 3), 2, true));
     check_all("first", x, awkward({9, 1}, dtype, 2), put(random_keys({60, 9, 8}, 40, 3), 0, true));
-    check_all("expanded", x, awkward({60, 9, 8}, dtype, 2), put(random_keys({60, 1, 1}, 40, 3), 0, true));
-    check_all("corner", x, awkward({70, 12, 8}, dtype, 2), put(random_keys({30, 11, 2}, 9, 3), 1, false));
+    check_all("expanded", x, awkward({60, 9, 8}, dtype, 2),
+              put(random_keys({60, 1, 1}, 40, 3), 0, true));
+    check_all("corner", x, awkward({70, 12, 8}, dtype, 2),
+              put(random_keys({30, 11, 2}, 9, 3), 1, false));
   }
 }
 
@@ -101,11 +113,15 @@ TEST(Fused, coordinates_and_strided_operands) {
   const Tensor x = awkward({6, 10, 7}, DType::float32, 1).transpose(0, 1);
   const Tensor index = random_keys({50, 2}, 6, 3);
   const Tensor src = awkward({7, 50}, DType::float32, 2).transpose(0, 1);
-  expect_same([&](auto& t) { return tensor_scatter_nd_update(t[0], index, t[1]); }, x, src, "update");
+  expect_same([&](auto& t) { return tensor_scatter_nd_update(t[0], index, t[1]); }, x, src,
+              "update");
   expect_same([&](auto& t) { return tensor_scatter_nd_max(t[0], index, t[1]); }, x, src, "max");
   expect_same([&](auto& t) { return tensor_scatter_nd_mul(t[0], index, t[1]); }, x, src, "mul");
-  expect_same([&](auto& t) { return index_put(t[0], {random_keys({9, 1}, 10, 4), random_keys({5}, 6, 5)}, t[1]); },
-              x, awkward({9, 5, 7}, DType::float32, 6), "index_put");
+  expect_same(
+      [&](auto& t) {
+        return index_put(t[0], {random_keys({9, 1}, 10, 4), random_keys({5}, 6, 5)}, t[1]);
+      },
+      x, awkward({9, 5, 7}, DType::float32, 6), "index_put");
 }
 
 TEST(Fused, bounds) {
@@ -113,31 +129,39 @@ TEST(Fused, bounds) {
   for (const Bounds bounds : {Bounds::drop, Bounds::clip}) {
     const Index index(keys, bounds);
     check_all("bounds", awkward({30, 4}, DType::float32, 1), awkward({300, 4}, DType::float32, 2),
-              [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
+              [&](auto& t, Reduce reduce, bool self) {
+                return index_reduce(t[0], 0, index, t[1], reduce, self);
+              });
   }
 }
 
 TEST(Fused, held_indices) {
   const Index index = Index::hold(random_keys({5000}, 300, 3), 300);
   check_all("held", awkward({300, 8}, DType::float32, 1), awkward({5000, 8}, DType::float32, 2),
-            [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
+            [&](auto& t, Reduce reduce, bool self) {
+              return index_reduce(t[0], 0, index, t[1], reduce, self);
+            });
 }
 
 TEST(Fused, an_index_is_ordered_once_for_both_ways) {
   const int64_t n = 10000;
   const Tensor index = random_keys({n}, 300, 3), src = awkward({n, 4}, DType::float32, 2);
   const Tensor x = awkward({300, 4}, DType::float32, 1);
-  check_all("many keys", x, src,
-            [&](auto& t, Reduce reduce, bool self) { return index_reduce(t[0], 0, index, t[1], reduce, self); });
+  check_all("many keys", x, src, [&](auto& t, Reduce reduce, bool self) {
+    return index_reduce(t[0], 0, index, t[1], reduce, self);
+  });
   check_all("many elements", x.flatten(), src.flatten().slice(0, 0, n),
-            [&](auto& t, Reduce reduce, bool self) { return scatter_reduce(t[0], 0, index, t[1], reduce, self); });
+            [&](auto& t, Reduce reduce, bool self) {
+              return scatter_reduce(t[0], 0, index, t[1], reduce, self);
+            });
   const std::string said = explain([&] {
     const Tensor leaf = src.detach().set_requires_grad();
     const Tensor y = index_reduce(x, 0, index, leaf, "amax");
     grad({y}, {leaf}, {x});
   });
   size_t held = 0;
-  for (size_t at = said.find("held:"); at != std::string::npos; at = said.find("held:", at + 1)) ++held;
+  for (size_t at = said.find("held:"); at != std::string::npos; at = said.find("held:", at + 1))
+    ++held;
   EXPECT_EQ(held, 2u) << said;
 }
 
@@ -149,7 +173,8 @@ TEST(Fused, a_bad_key_is_named_by_the_operation) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "scatter_reduce: index 7 at position [0] is out of range for axis 0 of size 5 (valid: -5 to 4)");
+                 "scatter_reduce: index 7 at position [0] is out of range for axis 0 of size 5 "
+                 "(valid: -5 to 4)");
   }
 }
 
@@ -160,8 +185,11 @@ TEST(Fused, explain_says_so) {
     const Tensor y = index_reduce(x, 0, index, Tensor::ones({3, 4}, DType::float32), "amax");
     grad({y}, {x}, {Tensor::ones({3, 4}, DType::float32)});
   });
-  EXPECT_NE(said.find("index_reduce: gradient of amax over [3, 4], each destination's updates in one walk"),
-            std::string::npos) << said;
+  EXPECT_NE(
+      said.find(
+          "index_reduce: gradient of amax over [3, 4], each destination's updates in one walk"),
+      std::string::npos)
+      << said;
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ inline Tensor random_tensor(const Dims& shape, DType dtype = DType::float64, uns
 inline double weighted(const Tensor& y, const Tensor& weight) {
   double sum = 0;
   if (y.dtype() == DType::complex128) {
-    const auto a = y.to_vector<std::complex<double>>(), w = weight.to_vector<std::complex<double>>();
+    const auto a = y.to_vector<std::complex<double>>(),
+               w = weight.to_vector<std::complex<double>>();
     for (size_t i = 0; i < a.size(); ++i) sum += (std::conj(w[i]) * a[i]).real();
   } else {
     const auto a = y.to_vector<double>(), w = weight.to_vector<double>();

@@ -8,8 +8,8 @@ namespace {
 using testing::check_gradients;
 using testing::random_tensor;
 
-constexpr Reduce kAll[] = {Reduce::assign, Reduce::add, Reduce::mul, Reduce::amax, Reduce::amin,
-                           Reduce::mean};
+constexpr Reduce kAll[] = {Reduce::assign, Reduce::add,  Reduce::mul,
+                           Reduce::amax,   Reduce::amin, Reduce::mean};
 
 std::string name(const char* what, Reduce reduce, bool self) {
   return std::string(what) + " " + name_of(reduce) + (self ? "" : " without self");
@@ -37,11 +37,16 @@ TEST(ScatterGradient, put_along_axis_with_every_broadcast_rule) {
       };
     };
     const auto what = [&](const char* rule) { return name(rule, reduce, self); };
-    check_gradients(put(index, 1, true), {x, random_tensor({3, 2}, DType::float64, 2)}, what("same"));
-    check_gradients(put(index, -1, true), {x, random_tensor({2}, DType::float64, 2)}, what("lower rank"));
-    check_gradients(put(index, 1, true), {x, random_tensor({}, DType::float64, 2)}, what("0-d values"));
-    check_gradients(put(column, 1, true), {x, random_tensor({3, 1}, DType::float64, 2)}, what("both expand"));
-    check_gradients(put(index, 1, false), {x, random_tensor({4, 3}, DType::float64, 2)}, what("larger src"));
+    check_gradients(put(index, 1, true), {x, random_tensor({3, 2}, DType::float64, 2)},
+                    what("same"));
+    check_gradients(put(index, -1, true), {x, random_tensor({2}, DType::float64, 2)},
+                    what("lower rank"));
+    check_gradients(put(index, 1, true), {x, random_tensor({}, DType::float64, 2)},
+                    what("0-d values"));
+    check_gradients(put(column, 1, true), {x, random_tensor({3, 1}, DType::float64, 2)},
+                    what("both expand"));
+    check_gradients(put(index, 1, false), {x, random_tensor({4, 3}, DType::float64, 2)},
+                    what("larger src"));
     check_gradients(put(keys({1, 2, 1, 1}, {2, 2}), 0, false),
                     {x, random_tensor({3, 3}, DType::float64, 2)}, what("a corner"));
   });
@@ -51,9 +56,8 @@ TEST(ScatterGradient, scalar_sources) {
   const Tensor x = random_tensor({3, 4});
   const Tensor index = keys({0, 2, 0, -1, 2, 0}, {3, 2});
   for_each_reduction([&](Reduce reduce, bool self) {
-    check_gradients(
-        [&](auto& t) { return put_along_axis(t[0], index, 0.75, 1, reduce, self); }, {x},
-        name("scalar", reduce, self));
+    check_gradients([&](auto& t) { return put_along_axis(t[0], index, 0.75, 1, reduce, self); },
+                    {x}, name("scalar", reduce, self));
   });
 }
 
@@ -69,7 +73,8 @@ TEST(ScatterGradient, scatter_family) {
     check_gradients([&](auto& t) { return scatter(t[0], -1, index, t[1], reduce); }, {x, src},
                     name("scatter", reduce, true));
   }
-  check_gradients([&](auto& t) { return scatter_add(t[0], 1, index, t[1]); }, {x, src}, "scatter_add");
+  check_gradients([&](auto& t) { return scatter_add(t[0], 1, index, t[1]); }, {x, src},
+                  "scatter_add");
 }
 
 TEST(ScatterGradient, rows) {
@@ -79,13 +84,15 @@ TEST(ScatterGradient, rows) {
   const Tensor columns = random_tensor({3, 2, 5}, DType::float64, 5);
   for_each_reduction([&](Reduce reduce, bool self) {
     const auto call = [&](int64_t axis) {
-      return [=](const TensorList& t) { return index_reduce(t[0], axis, index, t[1], reduce, self); };
+      return
+          [=](const TensorList& t) { return index_reduce(t[0], axis, index, t[1], reduce, self); };
     };
     check_gradients(call(0), {x, rows}, name("index_reduce", reduce, self));
     check_gradients(call(-1), {x, columns}, name("index_reduce on the last axis", reduce, self));
   });
   check_gradients([&](auto& t) { return index_add(t[0], 0, index, t[1]); }, {x, rows}, "index_add");
-  check_gradients([&](auto& t) { return index_copy(t[0], 0, index, t[1]); }, {x, rows}, "index_copy");
+  check_gradients([&](auto& t) { return index_copy(t[0], 0, index, t[1]); }, {x, rows},
+                  "index_copy");
   check_gradients([&](auto& t) { return index_fill(t[0], 0, index, t[1]); }, {x, random_tensor({})},
                   "index_fill");
   check_gradients([&](auto& t) { return index_fill(t[0], 1, keys({1}, {1}), 3.0); }, {x},
@@ -105,20 +112,30 @@ TEST(ScatterGradient, coordinates) {
   check([](auto&... t) { return tensor_scatter_nd_max(t...); }, "max");
   check([](auto&... t) { return tensor_scatter_nd_min(t...); }, "min");
   check([](auto&... t) { return tensor_scatter_nd_mul(t...); }, "mul");
-  check_gradients([&](auto& t) { return scatter_nd(at, t[0], {3, 4, 2}); }, {updates}, "scatter_nd");
+  check_gradients(
+      [&](auto& t) {
+        return scatter_nd(at, t[0], {3, 4, 2});
+      },
+      {updates}, "scatter_nd");
 }
 
 TEST(ScatterGradient, index_put_by_tensors_and_masks) {
   const Tensor x = random_tensor({3, 4, 2});
   const Tensor rows = keys({0, -1, 0}, {3, 1}), columns = keys({1, 1}, {2});
-  const Tensor mask = Tensor::of<bool>({true, false, true, true, false, false, true, false, false, true,
-                                        false, false}, {3, 4});
+  const Tensor mask = Tensor::of<bool>(
+      {true, false, true, true, false, false, true, false, false, true, false, false}, {3, 4});
   for (const bool accumulate : {false, true}) {
     const std::string how = accumulate ? " accumulates" : "";
-    check_gradients([&](auto& t) { return index_put(t[0], {rows, columns}, t[1], accumulate); },
-                    {x, random_tensor({3, 2, 2}, DType::float64, 2)}, "index_put" + how);
-    check_gradients([&](auto& t) { return index_put(t[0], {rows, columns}, t[1], accumulate); },
-                    {x, random_tensor({2}, DType::float64, 2)}, "index_put, value expands" + how);
+    check_gradients(
+        [&](auto& t) {
+          return index_put(t[0], {rows, columns}, t[1], accumulate);
+        },
+        {x, random_tensor({3, 2, 2}, DType::float64, 2)}, "index_put" + how);
+    check_gradients(
+        [&](auto& t) {
+          return index_put(t[0], {rows, columns}, t[1], accumulate);
+        },
+        {x, random_tensor({2}, DType::float64, 2)}, "index_put, value expands" + how);
     check_gradients([&](auto& t) { return index_put(t[0], {mask}, t[1], accumulate); },
                     {x, random_tensor({5, 2}, DType::float64, 2)}, "index_put, mask" + how);
     check_gradients([&](auto& t) { return index_put(t[0], {mask}, t[1], accumulate); },
@@ -133,13 +150,26 @@ TEST(ScatterGradient, gathers) {
   const Tensor index = keys({0, 2, 0, -1, 2, 0}, {3, 2});
   const auto square = [](const Tensor& t) { return mul(t, t); };
   check_gradients([&](auto& t) { return square(take_along_axis(t[0], index, 1)); }, {x}, "take");
-  check_gradients([&](auto& t) { return square(take_along_axis(t[0], keys({1, 1}, {2, 1}), 0)); }, {x},
-                  "take, expanded");
-  check_gradients([&](auto& t) { return square(gather(t[0], 0, keys({2, 2}, {1, 2}))); }, {x}, "gather");
-  check_gradients([&](auto& t) { return square(index_select(t[0], 1, keys({3, 3, 0}, {3}))); }, {x},
-                  "index_select");
-  check_gradients([&](auto& t) { return square(gather_nd(t[0], keys({1, 1, 1, 1, 2, -1}, {3, 2}))); },
-                  {x}, "gather_nd");
+  check_gradients(
+      [&](auto& t) {
+        return square(take_along_axis(t[0], keys({1, 1}, {2, 1}), 0));
+      },
+      {x}, "take, expanded");
+  check_gradients(
+      [&](auto& t) {
+        return square(gather(t[0], 0, keys({2, 2}, {1, 2})));
+      },
+      {x}, "gather");
+  check_gradients(
+      [&](auto& t) {
+        return square(index_select(t[0], 1, keys({3, 3, 0}, {3})));
+      },
+      {x}, "index_select");
+  check_gradients(
+      [&](auto& t) {
+        return square(gather_nd(t[0], keys({1, 1, 1, 1, 2, -1}, {3, 2})));
+      },
+      {x}, "gather_nd");
 }
 
 TEST(ScatterGradient, bounds_are_respected) {
@@ -152,27 +182,35 @@ TEST(ScatterGradient, bounds_are_respected) {
                       {x, src}, name("bounds", reduce, self));
     });
     check_gradients([&](auto& t) { return gather(t[0], 0, index); }, {x}, "gather with bounds");
-    check_gradients([&](auto& t) { return index_select(t[0], 0, index); }, {x}, "index_select with bounds");
-    check_gradients([&](auto& t) { return tensor_scatter_nd_update(
-                        t[0], Index(bad.reshape({5, 1}), bounds), t[1]); }, {x, src}, "nd with bounds");
+    check_gradients([&](auto& t) { return index_select(t[0], 0, index); }, {x},
+                    "index_select with bounds");
+    check_gradients(
+        [&](auto& t) {
+          return tensor_scatter_nd_update(t[0], Index(bad.reshape({5, 1}), bounds), t[1]);
+        },
+        {x, src}, "nd with bounds");
   }
 }
 
 TEST(ScatterGradient, products_with_any_number_of_zeros) {
-  // Destination 0 has no zero, 1 has one, 2 has two, 3 has three; the destinations' own are among them.
+  // Destination 0 has no zero, 1 has one, 2 has two, 3 has three; the destinations' own are among
+  // them.
   const Tensor index = keys({0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3}, {12});
   const Tensor src = Tensor::of({2.0, -3.0, 0.0, 1.5, 2.5, 0.0, -2.0, 0.0, 0.0, 0.0, 0.0, 4.0});
   for (const double own : {0.0, 1.5}) {
     const Tensor x = Tensor::of({1.25, own, own, -0.5, own});
     for (const bool self : {true, false}) {
-      check_gradients([&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], Reduce::mul, self); },
-                      {x, src}, name("zeros", Reduce::mul, self));
+      check_gradients(
+          [&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], Reduce::mul, self); },
+          {x, src}, name("zeros", Reduce::mul, self));
     }
   }
   const Tensor wide = random_tensor({2, 3}), zeros = Tensor::of({0.0, 2.0, 0.0}, {3});
-  check_gradients([&](auto& t) { return put_along_axis(t[0], keys({1, 1, 0, 1, 1, 1}, {2, 3}), t[1], 1,
-                                                       Reduce::mul); },
-                  {wide, zeros}, "expanded zeros");
+  check_gradients(
+      [&](auto& t) {
+        return put_along_axis(t[0], keys({1, 1, 0, 1, 1, 1}, {2, 3}), t[1], 1, Reduce::mul);
+      },
+      {wide, zeros}, "expanded zeros");
 }
 
 TEST(ScatterGradient, complex_products_sums_and_moves) {
@@ -192,8 +230,8 @@ TEST(ScatterGradient, nothing_to_do) {
   const Tensor x = random_tensor({3}), src = random_tensor({2}, DType::float64, 2);
   const Tensor empty = Tensor::empty({0, 2}, DType::float64);
   for_each_reduction([&](Reduce reduce, bool self) {
-    check_gradients([&](auto& t) { return scatter_reduce(t[0], 0, none, t[1], reduce, self); }, {x, src},
-                    name("empty index", reduce, self));
+    check_gradients([&](auto& t) { return scatter_reduce(t[0], 0, none, t[1], reduce, self); },
+                    {x, src}, name("empty index", reduce, self));
     check_gradients([&](auto& t) { return index_reduce(t[0], 0, none, t[1], reduce, self); },
                     {empty, empty}, name("empty tensors", reduce, self));
   });

@@ -33,7 +33,8 @@ TEST(Values, amax_without_self_gives_halves_not_thirds) {
   const Tensor x = Tensor::of({5.0f, 1.0f}), src = Tensor::of({5.0f, 5.0f, 2.0f});
   const auto run = [&](bool self) {
     return gradients<float>(
-        [&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "amax", self); }, {x, src}, {6, 1});
+        [&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "amax", self); }, {x, src},
+        {6, 1});
   };
   EXPECT_EQ(run(false)[0].to_vector<float>(), (Floats{0, 0}));
   EXPECT_EQ(run(false)[1].to_vector<float>(), (Floats{3, 3, 1}));
@@ -53,9 +54,10 @@ TEST(Values, ties_go_by_bits_and_any_nan_matches) {
 
 TEST(Values, shares_are_divided_in_float64) {
   const Tensor index = Tensor::of<int64_t>({0, 0, 0});
-  const Tensor x = Tensor::of({float16(1.0f)}), src = Tensor::of({float16(1.0f), float16(1.0f), float16(1.0f)});
-  const Vjp mean_of = vjp([&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "mean", false); },
-                          {x, src});
+  const Tensor x = Tensor::of({float16(1.0f)}),
+               src = Tensor::of({float16(1.0f), float16(1.0f), float16(1.0f)});
+  const Vjp mean_of =
+      vjp([&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "mean", false); }, {x, src});
   const float16 third = mean_of.pullback(Tensor::of({float16(1.0f)}))[1].to_vector<float16>()[0];
   EXPECT_EQ(third.bits, float16(1.0 / 3.0).bits);
 }
@@ -73,9 +75,9 @@ TEST(Values, products_of_the_others) {
 TEST(Values, products_keep_what_float32_would_lose) {
   // The product overflows float32 but not the accumulation type.
   const Tensor index = Tensor::of<int64_t>({0, 0});
-  const auto found = gradients<float>(
-      [&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "mul", false); },
-      {Tensor::of({1.0f}), Tensor::of({1e30f, 1e30f})}, {1});
+  const auto found =
+      gradients<float>([&](auto& t) { return scatter_reduce(t[0], 0, index, t[1], "mul", false); },
+                       {Tensor::of({1.0f}), Tensor::of({1e30f, 1e30f})}, {1});
   EXPECT_EQ(found[1].to_vector<float>(), (Floats{1e30f, 1e30f}));
 }
 
@@ -95,11 +97,15 @@ TEST(Values, untouched_destinations_pass_the_gradient_bit_for_bit) {
 
 TEST(Values, unused_parts_get_zeros) {
   const auto scattered = gradients<float>(
-      [&](auto& t) { return scatter_add(t[0], 0, Tensor::of<int64_t>({1, 0}, {1, 2}), t[1]); },
+      [&](auto& t) {
+        return scatter_add(t[0], 0, Tensor::of<int64_t>({1, 0}, {1, 2}), t[1]);
+      },
       {Tensor::zeros({2, 2}, DType::float32), Tensor::zeros({3, 4}, DType::float32)}, {1, 2, 3, 4});
   EXPECT_EQ(scattered[1].to_vector<float>(), (Floats{3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
   const auto masked = gradients<float>(
-      [&](auto& t) { return masked_scatter(t[0], Tensor::of<bool>({true, false, true}), t[1]); },
+      [&](auto& t) {
+        return masked_scatter(t[0], Tensor::of<bool>({true, false, true}), t[1]);
+      },
       {Tensor::zeros({3}, DType::float32), Tensor::zeros({2, 2}, DType::float32)}, {1, 2, 3});
   EXPECT_EQ(masked[0].to_vector<float>(), (Floats{0, 2, 0}));
   EXPECT_EQ(masked[1].to_vector<float>(), (Floats{1, 3, 0, 0}));
@@ -107,8 +113,11 @@ TEST(Values, unused_parts_get_zeros) {
 
 TEST(Values, sums_over_broadcast_dimensions_are_exact) {
   const auto found = gradients<float>(
-      [&](auto& t) { return put_along_axis(t[0], Tensor::of<int64_t>({0, 1, 2, 3}), t[1], 0); },
-      {Tensor::zeros({4}, DType::float32), Tensor::zeros({1}, DType::float32)}, {1e30f, 1, -1e30f, 1});
+      [&](auto& t) {
+        return put_along_axis(t[0], Tensor::of<int64_t>({0, 1, 2, 3}), t[1], 0);
+      },
+      {Tensor::zeros({4}, DType::float32), Tensor::zeros({1}, DType::float32)},
+      {1e30f, 1, -1e30f, 1});
   EXPECT_EQ(found[1].to_vector<float>(), (Floats{2}));
 }
 
@@ -131,9 +140,10 @@ TEST(Values, third_order_of_products) {
     third({0, 0, 5});
     FAIL() << "two zeros at third order";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "mul: a derivative of third or higher order is asked for, and a destination has more "
-                 "than one zero among its factors; gradients of products go to second order there");
+    EXPECT_STREQ(
+        error.what(),
+        "mul: a derivative of third or higher order is asked for, and a destination has more "
+        "than one zero among its factors; gradients of products go to second order there");
     EXPECT_EQ(error.kind(), ErrorKind::autograd);
   }
 }
@@ -144,14 +154,16 @@ TEST(Values, second_derivative_of_a_product_with_two_zeros) {
   const Tensor y = scatter_reduce(Tensor::of({2.0}), 0, index, src, "mul");
   const Tensor first = grad({sum(y)}, {src}, {}, true)[0];
   EXPECT_EQ(first.to_vector<double>(), (std::vector<double>{0, 0, 0}));
-  EXPECT_EQ(grad({first.select(0, 0)}, {src})[0].to_vector<double>(), (std::vector<double>{0, 0, 6}));
+  EXPECT_EQ(grad({first.select(0, 0)}, {src})[0].to_vector<double>(),
+            (std::vector<double>{0, 0, 6}));
 }
 
 TEST(Values, gradients_do_not_depend_on_the_number_of_threads) {
   const int64_t n = 40000;
   const Tensor x = Tensor::full({100, 8}, 0.5, DType::float32);
   Tensor src = Tensor::empty({n, 8}, DType::float32);
-  for (int64_t i = 0; i < src.numel(); ++i) src.data<float>()[i] = 1.0f + 1e-4f * static_cast<float>(i * 7919 % 13);
+  for (int64_t i = 0; i < src.numel(); ++i)
+    src.data<float>()[i] = 1.0f + 1e-4f * static_cast<float>(i * 7919 % 13);
   Tensor index = Tensor::empty({n}, DType::int64);
   for (int64_t i = 0; i < n; ++i) index.data<int64_t>()[i] = i * i % 100;
   const int before = get_num_threads();
@@ -159,7 +171,8 @@ TEST(Values, gradients_do_not_depend_on_the_number_of_threads) {
     std::vector<Floats> results;
     for (const int threads : {1, 2, 3}) {
       set_num_threads(threads);
-      const Vjp out = vjp([&](auto& t) { return index_reduce(t[0], 0, index, t[1], reduce); }, {x, src});
+      const Vjp out =
+          vjp([&](auto& t) { return index_reduce(t[0], 0, index, t[1], reduce); }, {x, src});
       const TensorList found = out.pullback(out.result);
       results.push_back(found[0].to_vector<float>());
       for (const float value : found[1].to_vector<float>()) results.back().push_back(value);
