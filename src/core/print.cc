@@ -224,6 +224,7 @@ struct Printer {
       const std::string word = i < 0 ? "..." : texts[next++];
       // One character stays free for the closing bracket.
       if (!first && column + 1 + word.size() + 1 > kLineWidth) {
+        out.erase(out.find_last_not_of(' ') + 1);
         out += '\n';
         out.append(indent + 1, ' ');
         column = indent + 1;

@@ -37,6 +37,12 @@ TEST(Print, Reals) {
             "[0.1 1.5 3. ]");
 }
 
+TEST(Print, LinesEndWithoutSpaces) {
+  const Tensor x = Tensor::of<float>({0, 1.0f / 6, 1.0f / 3, 0.5f, 2.0f / 3, 5.0f / 6, 0});
+  EXPECT_EQ(x.to_string(),
+            "[0.         0.16666667 0.33333334 0.5        0.6666667  0.8333333\n 0.        ]");
+}
+
 TEST(Print, SpecialReals) {
   EXPECT_EQ(Tensor::of<double>({kNan, 1.5, kInf, -kInf}).to_string(), "[ nan  1.5  inf -inf]");
   EXPECT_EQ(Tensor::of<double>({kNan, 1, kInf}).to_string(), "[nan  1. inf]");
