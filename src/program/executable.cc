@@ -262,73 +262,89 @@ Delivery delivery_for(const Tensor& given, const Tensor* feeds, std::vector<bool
 
 }  // namespace
 
-void Executable::run(const Tensor* feeds, size_t feed_count, Tensor* results, size_t result_count) {
-  thread_local std::vector<Delivery> deliveries;
-  thread_local std::vector<bool> donated;
-  expect_feeds(feeds, feed_count);
+// What the caller's tensors ask of a plan.
+void Executable::prepare(Request& request) const {
   const std::vector<GraphOutput>& outputs = graph_->outputs;
-  if (result_count != outputs.size()) {
-    fail(ErrorKind::argument, "run: {} tensors for {} outputs; there must be one for each",
-         result_count, outputs.size());
-  }
-  donated.assign(feed_count, false);
-  if (any_donated_) find_donated(feeds, donated_, donated);
-  deliveries.assign(result_count, Delivery());
-  for (size_t i = 0; i < result_count; ++i) {
-    if (!results[i].defined()) continue;
-    expect_writable(outputs[i].name, results[i]);
+  request.donated.assign(request.feed_count, false);
+  if (any_donated_) find_donated(request.feeds, donated_, request.donated);
+  request.deliveries.assign(outputs.size(), Delivery());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& given = request.results[i];
+    if (!given.defined()) continue;
+    expect_writable(outputs[i].name, given);
     for (size_t k = 0; k < i; ++k) {
-      if (results[k].defined() && may_share_bytes(results[i], results[k])) {
+      if (request.results[k].defined() && may_share_bytes(given, request.results[k])) {
         fail(ErrorKind::overlap, "run: the tensors for outputs \"{}\" and \"{}\" share memory",
              outputs[k].name, outputs[i].name);
       }
     }
-    deliveries[i] = delivery_for(results[i], feeds, donated);
+    request.deliveries[i] = delivery_for(given, request.feeds, request.donated);
   }
-  Request request{feeds, feed_count, results, deliveries, donated, threads_now()};
+}
+
+// The plan whose results fit the caller's tensors.
+std::shared_ptr<PlanEntry> Executable::settle(Request& request) {
   std::shared_ptr<PlanEntry> entry = find(request);
   bool again = false;
-  for (size_t i = 0; i < result_count; ++i) {
+  for (size_t i = 0; i < graph_->outputs.size(); ++i) {
     const Result& result = entry->program->results[i];
-    if (!results[i].defined() || result.slot >= 0) continue;
-    expect_result(outputs[i].name, results[i], result, result.layout.shape);
-    const bool lies_so = same_strides(result.layout.shape, result.layout.strides, results[i].strides());
+    const Tensor& given = request.results[i];
+    if (!given.defined() || result.slot >= 0) continue;
+    expect_result(graph_->outputs[i].name, given, result, result.layout.shape);
+    const bool lies_so = same_strides(result.layout.shape, result.layout.strides, given.strides());
     // Where the result lies in a donated input, or in another order, the tensor gets a copy.
-    if (deliveries[i].kind != Delivery::Kind::direct || (lies_so && result.input < 0)) continue;
-    deliveries[i].kind = Delivery::Kind::copied;
-    deliveries[i].strides = results[i].strides();
+    Delivery& delivery = request.deliveries[i];
+    if (delivery.kind != Delivery::Kind::direct || (lies_so && result.input < 0)) continue;
+    delivery.kind = Delivery::Kind::copied;
+    delivery.strides = given.strides();
     again = true;
   }
-  if (again) entry = find(request);
-  const PlannedProgram& program = *entry->program;
+  return again ? find(request) : entry;
+}
 
-  Lent context(*entry);
-  for (size_t i = 0; i < program.blocks.size(); ++i) {
-    const Block& block = program.blocks[i];
+namespace {
+
+// Points the context at the caller's memory, and makes room for results that nobody gave a tensor.
+void place(RunContext& context, const Tensor* feeds, Tensor* results) {
+  for (const Block& block : context.program->blocks) {
     if (block.kind == Block::Kind::input) {
-      context->inputs[block.number] =
-          static_cast<char*>(feeds[block.number].data()) + block.lead;
+      context.inputs[block.number] = static_cast<char*>(feeds[block.number].data()) + block.lead;
     } else if (block.kind == Block::Kind::output) {
       Tensor& result = results[block.number];
-      if (!result.defined()) result = fresh(program.results[block.number]);
-      context->outputs[block.number] = static_cast<char*>(result.data()) + block.lead;
+      if (!result.defined()) result = fresh(context.program->results[block.number]);
+      context.outputs[block.number] = static_cast<char*>(result.data()) + block.lead;
     }
   }
+}
+
+}  // namespace
+
+void Executable::run(const Tensor* feeds, size_t feed_count, Tensor* results, size_t result_count) {
+  thread_local std::vector<Delivery> deliveries;
+  thread_local std::vector<bool> donated;
+  expect_feeds(feeds, feed_count);
+  if (result_count != graph_->outputs.size()) {
+    fail(ErrorKind::argument, "run: {} tensors for {} outputs; there must be one for each",
+         result_count, graph_->outputs.size());
+  }
+  Request request{feeds, feed_count, results, deliveries, donated, threads_now()};
+  prepare(request);
+  const std::shared_ptr<PlanEntry> entry = settle(request);
+  Lent context(*entry);
+  place(*context, feeds, results);
   context->run();
   for (size_t i = 0; i < result_count; ++i) {
-    const Result& result = program.results[i];
-    if (result.slot >= 0) {
+    const Result& result = entry->program->results[i];
+    if (result.slot >= 0 && results[i].defined()) {
       const Tensor& value = context->slots[result.slot];
-      if (results[i].defined()) {
-        expect_result(outputs[i].name, results[i], result, value.shape());
-        results[i].copy_(value);
-      } else {
-        results[i] = value;
-      }
+      expect_result(graph_->outputs[i].name, results[i], result, value.shape());
+      results[i].copy_(value);
+    } else if (result.slot >= 0) {
+      results[i] = context->slots[result.slot];
     } else if (result.input >= 0 && !results[i].defined()) {
       results[i] = feeds[result.input];
     }
-    if (deliveries[i].kind != Delivery::Kind::direct) count_write(results[i]);
+    count_write(results[i]);
   }
   for (size_t i = 0; i < feed_count; ++i) {
     if (donated[i]) count_write(feeds[i]);
@@ -358,71 +374,3 @@ std::shared_ptr<const PlannedProgram> Executable::plan_for(const std::vector<Dim
 }
 
 }  // namespace sow::detail
-
-namespace sow {
-
-using detail::fail;
-
-CompiledProgram::CompiledProgram(const Program& program, const CompileOptions& options)
-    : executable_(std::make_shared<detail::Executable>(*program.graph(), options)) {}
-
-void CompiledProgram::run(const Tensor* feeds, size_t feed_count, Tensor* results,
-                          size_t result_count) const {
-  executable_->run(feeds, feed_count, results, result_count);
-}
-
-TensorList CompiledProgram::operator()(const TensorList& feeds) const {
-  TensorList results(executable_->graph().outputs.size());
-  run(feeds.data(), feeds.size(), results.data(), results.size());
-  return results;
-}
-
-void CompiledProgram::run_into(const TensorList& feeds, const TensorList& outputs) const {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].defined()) {
-      fail(ErrorKind::argument, "run: the tensor for output {} is undefined", i);
-    }
-  }
-  // Tensors that are given are written into, never replaced.
-  run(feeds.data(), feeds.size(), const_cast<Tensor*>(outputs.data()), outputs.size());
-}
-
-CompiledProgram::Named CompiledProgram::run(const Named& feeds, const Named& outputs) const {
-  const detail::Graph& graph = executable_->graph();
-  TensorList inputs(graph.inputs.size()), results(graph.outputs.size());
-  size_t used = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto found = feeds.find(graph.inputs[i].name);
-    if (found == feeds.end()) continue;
-    inputs[i] = found->second;
-    ++used;
-  }
-  for (const auto& feed : feeds) {
-    if (used == feeds.size()) break;
-    const bool known = std::any_of(graph.inputs.begin(), graph.inputs.end(),
-                                   [&](const auto& input) { return input.name == feed.first; });
-    if (!known) fail(ErrorKind::argument, "run: there is no input \"{}\"", feed.first);
-  }
-  for (const auto& output : outputs) {
-    const auto found = std::find_if(graph.outputs.begin(), graph.outputs.end(),
-                                    [&](const auto& o) { return o.name == output.first; });
-    if (found == graph.outputs.end()) {
-      fail(ErrorKind::argument, "run: there is no output \"{}\"", output.first);
-    }
-    results[found - graph.outputs.begin()] = output.second;
-  }
-  run(inputs.data(), inputs.size(), results.data(), results.size());
-  Named named;
-  for (size_t i = 0; i < results.size(); ++i) named.emplace(graph.outputs[i].name, results[i]);
-  return named;
-}
-
-std::string CompiledProgram::explain(const std::vector<Dims>& shapes) const {
-  return detail::explain(*executable_->plan_for(shapes));
-}
-
-ProgramStats CompiledProgram::stats(const std::vector<Dims>& shapes) const {
-  return detail::stats_of(*executable_->plan_for(shapes));
-}
-
-}  // namespace sow

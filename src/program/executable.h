@@ -59,6 +59,8 @@ class Executable {
 
   void expect_feeds(const Tensor* feeds, size_t count) const;
   void bind_extents(const std::vector<Dims>& shapes) const;
+  void prepare(Request& request) const;
+  std::shared_ptr<PlanEntry> settle(Request& request);
   std::shared_ptr<PlanEntry> find(Request& request);
   std::shared_ptr<PlanEntry> make(const Request& request);
   static bool matches(const PlannedProgram& program, const Request& request);

@@ -4,6 +4,7 @@
 #include "core/layout.h"
 #include "ops/defs.h"
 #include "ops/rule_ops.h"
+#include "program/uses.h"
 #include "transfer/recorder.h"
 
 namespace sow::detail {
@@ -42,16 +43,14 @@ namespace {
 class Lowering final : public Recorder {
  public:
   Lowering(const Graph& graph, const Signature& signature)
-      : graph_(graph), out_(std::make_shared<PlannedProgram>()) {
+      : graph_(graph), uses_(graph), out_(std::make_shared<PlannedProgram>()) {
     out_->signature = signature;
   }
 
   std::shared_ptr<PlannedProgram> run() {
-    find_needed();
-    find_uses();
     make_inputs();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (needed_[n]) lower(static_cast<int>(n));
+      if (uses_.needed(n)) lower(static_cast<int>(n));
     }
     deliver();
     return out_;
@@ -124,60 +123,6 @@ class Lowering final : public Recorder {
 
   const Meta& meta(int value) const { return graph_.values[value].meta; }
 
-  // Whether a call reads the data of its input i, not only its shape.
-  bool reads(const GraphNode& node, size_t i) const {
-    const bool shape_only = i < 64 && (node.op->shape_only >> i & 1) != 0;
-    return !shape_only || !all_known(meta(node.inputs[i]).shape);
-  }
-
-  void find_needed() {
-    std::vector<bool> wanted(graph_.values.size(), false);
-    for (const GraphOutput& output : graph_.outputs) wanted[output.value] = true;
-    needed_.assign(graph_.nodes.size(), false);
-    for (size_t n = graph_.nodes.size(); n-- > 0;) {
-      const GraphNode& node = graph_.nodes[n];
-      if (!wanted[node.results[0]]) continue;
-      needed_[n] = true;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (reads(node, i)) wanted[node.inputs[i]] = true;
-      }
-    }
-  }
-
-  // Values that may share memory have one root; it is read until its last use.
-  int root(int value) const {
-    while (parent_[value] != value) value = parent_[value];
-    return value;
-  }
-
-  void join(int value, int with) {
-    const int a = root(value), b = root(with);
-    if (a == b) return;
-    parent_[a] = b;
-    last_use_[b] = std::max(last_use_[b], last_use_[a]);
-  }
-
-  void find_uses() {
-    const size_t count = graph_.values.size();
-    parent_.resize(count);
-    last_use_.assign(count, -1);
-    for (size_t v = 0; v < count; ++v) parent_[v] = static_cast<int>(v);
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const GraphNode& node = graph_.nodes[n];
-      if (!needed_[n]) continue;
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (reads(node, i)) last_use_[node.inputs[i]] = static_cast<int>(n);
-      }
-    }
-    for (const GraphOutput& output : graph_.outputs) {
-      last_use_[output.value] = static_cast<int>(graph_.nodes.size());
-    }
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const GraphNode& node = graph_.nodes[n];
-      if (needed_[n] && node.op->view != nullptr) join(node.results[0], node.inputs[0]);
-    }
-  }
-
   // Where the first element of a tensor in a block of its own lies.
   char* reserve_for(const Layout& layout, DType dtype) {
     const ByteRange range = byte_range(layout.shape, layout.strides, size_of(dtype));
@@ -235,7 +180,7 @@ class Lowering final : public Recorder {
   bool is_eager(const GraphNode& node) const {
     if (depends_on_data(node) || !all_known(meta(node.results[0]).shape)) return true;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (reads(node, i) && slots_[node.inputs[i]] >= 0) return true;
+      if (uses_.reads(node, i) && slots_[node.inputs[i]] >= 0) return true;
     }
     return false;
   }
@@ -262,7 +207,7 @@ class Lowering final : public Recorder {
     } else if (node.op->view != nullptr) {
       tensors_[result] = node.op->view(call);
     } else if (may_run_in_place(node, n)) {
-      join(result, node.inputs[0]);
+      uses_.join(result, node.inputs[0]);
       call.in_place = true;
       node.op->lower(call, call.inputs[0]);
       tensors_[result] = call.inputs[0];
@@ -286,10 +231,10 @@ class Lowering final : public Recorder {
   bool may_run_in_place(const GraphNode& node, int n) const {
     if (!out_->signature.optimize || node.op->in_place_name == nullptr) return false;
     if ((node.op->shape_only & 1) != 0) return false;
-    const int first = node.inputs[0], owner = root(first);
-    if (last_use_[owner] != n) return false;
+    const int first = node.inputs[0];
+    if (uses_.last(first) != n) return false;
     for (size_t i = 1; i < node.inputs.size(); ++i) {
-      if (root(node.inputs[i]) == owner) return false;
+      if (uses_.may_share(node.inputs[i], first)) return false;
     }
     const Tensor& x = tensors_[first];
     const int block = out_->block_of(x.data());
@@ -429,11 +374,10 @@ class Lowering final : public Recorder {
   }
 
   const Graph& graph_;
+  Uses uses_;
   std::shared_ptr<PlannedProgram> out_;
   uint64_t next_address_ = kFirstAddress;
   const char* op_name_ = "";
-  std::vector<bool> needed_;    // by node
-  std::vector<int> parent_, last_use_;
   TensorList tensors_;          // by value, at addresses without memory
   std::vector<int> slots_;      // of eager results
 };
