@@ -14,8 +14,10 @@ array([[2., 0., 0., 0., 0.],
 from . import cuda
 from ._autograd import enable_grad, grad, no_grad, vjp
 from ._core import (
+    CompiledProgram,
     DType,
     Index,
+    Program,
     Tensor,
     _version,
     add,
@@ -117,12 +119,15 @@ from ._core import (
     where,
     zeros,
 )
+from ._jit import jit
 
 __version__ = _version()
 
 __all__ = [
+    "CompiledProgram",
     "DType",
     "Index",
+    "Program",
     "Tensor",
     "__version__",
     "add",
@@ -172,6 +177,7 @@ __all__ = [
     "int64",
     "int8",
     "is_grad_enabled",
+    "jit",
     "le",
     "lt",
     "masked_fill",

@@ -1,9 +1,13 @@
-"""Where pickled tensors come back to life."""
+"""Where pickled tensors and programs come back to life."""
 
 from typing import Any
 
-from . import Tensor, tensor
+from . import Program, Tensor, tensor
 
 
 def restore(values: Any, dtype: str) -> Tensor:
     return tensor(values, dtype)
+
+
+def restore_program(data: bytes) -> Program:
+    return Program.deserialize(data)

@@ -62,6 +62,13 @@ Device parse_device(nb::handle object, const char* op) {
         std::string(op) + ": device '" + text + "' is unknown (known: cpu, cuda, cuda:0)");
 }
 
+std::string parse_name(nb::handle object, const char* op) {
+  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
+  if (text) return text;
+  PyErr_Clear();
+  raise(PyExc_TypeError, prefix(op) + "name is " + describe(object) + "; it must be a str");
+}
+
 int64_t parse_integer(nb::handle object, const char* op, const char* argument) {
   if (!PyIndex_Check(object.ptr())) {
     raise(PyExc_TypeError,

@@ -42,6 +42,7 @@ Bounds parse_bounds(nb::handle object, const char* op);
 Reduce parse_reduce(nb::handle object, const char* op);
 Dims parse_shape(nb::handle object, const char* op);
 Device parse_device(nb::handle object, const char* op);  // None is the CPU
+std::string parse_name(nb::handle object, const char* op);
 int64_t parse_integer(nb::handle object, const char* op, const char* argument);
 
 // Reads the arguments of one call, left to right.
@@ -78,7 +79,14 @@ class Arguments {
   auto read(int64_t a) { return next(), std::tuple(a); }
   auto read(bool a) { return next(), std::tuple(a); }
   auto read(BoundsArg) { return next(), std::tuple(); }
-  auto read(NameArg) { return next(), std::tuple(); }
+  auto read(NameArg a) {
+    name_ = a.object;
+    return next(), std::tuple();
+  }
+
+  // What a program calls the result.
+  bool has_name() const { return name_.is_valid() && !name_.is_none(); }
+  std::string name() const { return parse_name(name_, op_); }
 
   // Elements looked at so far: what decides whether letting other threads run is worth its price.
   int64_t work() const { return work_; }
@@ -99,6 +107,7 @@ class Arguments {
   Device device_;
   Bounds bounds_ = Bounds::error;
   int64_t work_ = 0;
+  nb::handle name_;
 };
 
 }  // namespace sow::python

@@ -54,10 +54,11 @@ nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
     nb::gil_scoped_release release;
     result = std::apply(run, parts);
   }
+  if (arguments.has_name()) named(result, arguments.name());
   if (access == Access::read) return from_tensor(result, object, info);
   // In a program the in-place form is a new value.
-  if (info.kind == Kind::tensor)
-    return result.same_object(x) ? nb::borrow(object) : nb::cast(result);
+  if (!result.same_object(x)) return nb::cast(result);
+  if (info.kind == Kind::tensor) return nb::borrow(object);
   mark_written(object, info);
   return nb::borrow(object);
 }
@@ -134,5 +135,7 @@ void bind_math(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_autograd(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_runtime(nb::module_& module);
 void bind_cuda(nb::module_& module);
+void bind_program(nb::module_& module);
+void bind_jit(nb::module_& module);
 
 }  // namespace sow::python

@@ -49,4 +49,6 @@ NB_MODULE(_core, module) {
   bind_autograd(module, tensor);
   bind_runtime(module);
   bind_cuda(module);
+  bind_program(module);
+  bind_jit(module);
 }

@@ -48,6 +48,7 @@ nb::object to_namespace(const Tensor& tensor, nb::handle like) {
 }  // namespace
 
 nb::object from_tensor(const Tensor& tensor, nb::handle like, const TypeInfo& info) {
+  if (is_symbolic(tensor)) return nb::cast(tensor);  // no other library has such a thing
   switch (info.kind) {
     case Kind::numpy:
       return to_numpy(tensor, like);

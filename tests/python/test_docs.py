@@ -41,6 +41,8 @@ def test_example_of_method(name):
 def test_examples_of_package_and_classes():
     assert run_examples(sow.__doc__, "sow") > 0
     assert run_examples(sow.Index.__doc__, "Index") > 0
+    assert run_examples(sow.Program.__doc__, "Program") > 0
+    assert sow.CompiledProgram.__doc__
     assert sow.Tensor.__doc__ and sow.DType.__doc__
 
 
@@ -50,7 +52,7 @@ def test_example_of_cuda(name):
 
 
 def test_every_operation_is_a_method():
-    reading_or_making = {"arange", "asarray", "explain", "from_dlpack", "full", "get_num_threads", "grad",
+    reading_or_making = {"arange", "asarray", "explain", "from_dlpack", "full", "get_num_threads", "jit", "grad",
                          "is_grad_enabled", "ones", "rand", "randn", "scatter_nd", "seed", "set_num_threads",
                          "tensor", "vjp", "where", "zeros"}
     for name in set(public_functions()) - reading_or_making:
