@@ -1,6 +1,8 @@
-// Copies and fills: clone, copy_, fill_.
+// Copies and fills: clone, copy_, fill_, and to another device.
 #include "core/device_table.h"
+#include "core/fail.h"
 #include "core/layout.h"
+#include "core/tensor_impl.h"
 #include "ops/defs.h"
 #include "ops/rules.h"
 
@@ -33,6 +35,31 @@ void lower_fill(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
+// -- to another device, which attrs.start and attrs.stop name --------------------------------------
+
+Device target_of(const Call& call) {
+  return {static_cast<DeviceType>(call.attrs.start), static_cast<int>(call.attrs.stop)};
+}
+
+Meta infer_move(const Call& call, const std::vector<Meta>& in) {
+  Meta out = in[0];
+  out.device = target_of(call);
+  return out;
+}
+
+void lower_move(const Call& call, const Tensor& out) {
+  const Tensor dense = call.inputs[0].contiguous();
+  if (out.numel() == 0) return;
+  // One of the two is the host, or the table of either knows how to reach the other.
+  const Device by = out.device().type == DeviceType::cpu ? dense.device() : out.device();
+  device_table(by.type).copy_bytes(out.data(), dense.data(), out.nbytes(), by.index);
+}
+
+TensorList grad_move(const Backward& b) { return {b.grad.to(b.input(0).device())}; }
+
+const OpDef kToDevice{.name = "to_device", .in_place_name = nullptr, .infer = infer_move,
+                      .lower = lower_move, .gradient = grad_move};
+
 }  // namespace
 
 const OpDef kClone{.name = "clone", .in_place_name = nullptr, .infer = infer_clone,
@@ -48,13 +75,14 @@ Tensor Tensor::clone() const { return detail::apply({&detail::kClone, {*this}, {
 
 Tensor Tensor::to(Device device) const {
   if (device == this->device()) return *this;
-  const Tensor dense = contiguous();
-  const Tensor out = empty(shape(), dtype(), device);
-  if (numel() == 0) return out;
-  // One of the two is the host, or the table of either knows how to reach the other.
-  const Device by = device.type == DeviceType::cpu ? this->device() : device;
-  detail::device_table(by.type).copy_bytes(out.data(), dense.data(), nbytes(), by.index);
-  return out;
+  if (impl_->symbolic != nullptr) {
+    detail::fail(ErrorKind::device, "to: a program stays on {}, the device of its inputs",
+                 sow::to_string(this->device()));
+  }
+  detail::Attrs attrs;
+  attrs.start = static_cast<int64_t>(device.type);
+  attrs.stop = device.index;
+  return detail::apply({&detail::kToDevice, {*this}, attrs, false});
 }
 
 Tensor Tensor::copy_(const Tensor& source) const {
