@@ -86,6 +86,10 @@ void take_row(Canonical& canonical) {
 Canonical canonicalize(const Transfer& transfer) {
   Canonical canonical;
   for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
+  // Without a place to go to every update was dropped: any other policy has raised its error.
+  for (const IndexOperand& index : transfer.dst_index) {
+    canonical.empty = canonical.empty || index.extent == 0;
+  }
   if (canonical.empty) return canonical;
   for (Axis& axis : axes_of(transfer)) {
     (axis.dst == 0 ? canonical.items : canonical.outer).push_back(std::move(axis));
