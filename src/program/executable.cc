@@ -49,6 +49,12 @@ struct Executable::Request {
 Executable::Executable(const Graph& graph, const CompileOptions& options)
     : graph_(std::make_shared<Graph>(graph)), options_(options) {
   if (graph_->outputs.empty()) fail(ErrorKind::argument, "compile: the program has no output");
+  for (const Value& value : graph_->values) {
+    const Device device = value.meta.device, first = graph_->values[0].meta.device;
+    if (device == first) continue;
+    fail(ErrorKind::device, "compile: tensors are on {} and {}; a program stays on one device",
+         to_string(first), to_string(device));
+  }
   donated_.assign(graph_->inputs.size(), false);
   for (const std::string& name : options.donate) {
     bool found = false;

@@ -75,6 +75,14 @@ TEST(ProgramBuild, NamesAndOwners) {
             "compile: there is no input \"w\" to donate");
 }
 
+TEST(ProgramBuild, StaysOnOneDevice) {
+  Program program;
+  program.output("y", program.input("x", DType::float32, {3}));
+  program.input("z", DType::float32, {3}, {DeviceType::cuda, 1});
+  EXPECT_EQ(message_of([&] { CompiledProgram{program}; }),
+            "compile: tensors are on cpu and cuda:1; a program stays on one device");
+}
+
 TEST(ProgramBuild, ConstantsAreCopiedWhenTheyEnter) {
   Program program;
   const Tensor x = program.input("x", DType::float32, {3});
