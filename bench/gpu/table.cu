@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -98,7 +99,8 @@ void report(const std::string& name, double floor_ms, double goal_ms, const std:
     if (plan.find("strategy     " + strategy + ":") == std::string::npos) continue;
     const bool planned = chosen.find("strategy     " + strategy + ":") != std::string::npos;
     if (strategy == "move" && std::count(plan.begin(), plan.end(), '\n') > 2) continue;  // the copy beside it
-    const double ms = median_ms(call, 9);
+    static const int rounds = std::getenv("SOW_BENCH_ROUNDS") ? std::atoi(std::getenv("SOW_BENCH_ROUNDS")) : 9;
+    const double ms = median_ms(call, rounds);
     std::printf("%-46s %-16s%s %9.4f ms  goal %6.3f  floor %6.3f  %5.2fx goal\n", name.c_str(), strategy.c_str(),
                 planned ? "*" : " ", ms, goal_ms, floor_ms, ms / goal_ms);
     std::fflush(stdout);

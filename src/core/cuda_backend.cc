@@ -152,6 +152,12 @@ int64_t count_true_cuda(const void* mask, int64_t count, int device) {
   return out;
 }
 
+void map_cuda(const Map& map, int device) {
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.map(context, &map, text);
+  });
+}
+
 }  // namespace
 
 const CudaBackend& cuda_backend() {
@@ -174,6 +180,7 @@ const DeviceTable& cuda_table() {
       .copy_bytes = copy_cuda,
       .run = run_cuda,
       .count_true = count_true_cuda,
+      .map = map_cuda,
   };
   return table;
 }

@@ -10,9 +10,10 @@
 
 namespace sow::detail {
 
+struct Map;
 struct Transfer;
 
-inline constexpr uint32_t kCudaTableVersion = 1;
+inline constexpr uint32_t kCudaTableVersion = 2;
 inline constexpr char kCudaTableSymbol[] = "sow_cuda_table";
 
 struct CudaText {
@@ -69,6 +70,7 @@ struct CudaTable {
   CudaStatus (*explain)(const CudaContext* context, const Transfer* transfer, CudaText* text);
   CudaStatus (*count_true)(const CudaContext* context, const void* mask, int64_t count,
                            int64_t* out, CudaText* text);
+  CudaStatus (*map)(const CudaContext* context, const Map* map, CudaText* text);
   // Waits for the stream of the context, or for the whole device.
   CudaStatus (*synchronize)(const CudaContext* context, bool whole_device, CudaText* text);
   // The first failure among the calls that have finished, which is then forgotten.

@@ -8,11 +8,6 @@ namespace sow::detail::cuda {
 
 namespace {
 
-template <class T>
-__device__ inline T load_value(const Problem& p, int64_t src) {
-  return p.src == nullptr ? *reinterpret_cast<const T*>(p.scalar) : reinterpret_cast<const T*>(p.src)[src];
-}
-
 // A cell is unsigned and starts as 0. Sums wrap in it; extremes are kept as ordered bits moved up so
 // that 0 means that nobody came.
 template <class T>
@@ -43,12 +38,12 @@ __device__ inline void put(Cell* cell, Cell value, bool extreme) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) fill_cells(const __grid_constant__ Problem p, bool simple, Reduce reduce,
+__global__ void __launch_bounds__(kThreads) fill_cells(const __grid_constant__ Problem p, Reduce reduce,
                                                        typename CellOf<T>::type* cells, Flag* flag) {
   using Cell = typename CellOf<T>::type;
   const bool extreme = is_extreme(reduce);
-  for_each_update(p, simple, flag, [&](int64_t cell, int64_t src) {
-    put(cells + cell, to_cell<T, Cell>(to_ordered(load_value<T>(p, src), p.negate, reduce), reduce), extreme);
+  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+    put(cells + cell, to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce), extreme);
   });
 }
 
@@ -56,8 +51,8 @@ inline constexpr int kSharedThreads = 1024;
 
 // shared[cell][copy], flushed to the global cells at the end.
 template <class T>
-__global__ void __launch_bounds__(kSharedThreads) fill_shared(const __grid_constant__ Problem p, bool simple,
-                                                              Reduce reduce, int count, int copies,
+__global__ void __launch_bounds__(kSharedThreads) fill_shared(const __grid_constant__ Problem p, Reduce reduce,
+                                                              int count, int copies,
                                                               typename CellOf<T>::type* cells, Flag* flag) {
   using Cell = typename CellOf<T>::type;
   extern __shared__ unsigned long long memory[];
@@ -66,8 +61,8 @@ __global__ void __launch_bounds__(kSharedThreads) fill_shared(const __grid_const
   for (int i = static_cast<int>(threadIdx.x); i < count * copies; i += kSharedThreads) shared[i] = 0;
   __syncthreads();
   const int copy = static_cast<int>(threadIdx.x) % copies;
-  for_each_update(p, simple, flag, [&](int64_t cell, int64_t src) {
-    put(shared + cell * copies + copy, to_cell<T, Cell>(to_ordered(load_value<T>(p, src), p.negate, reduce), reduce),
+  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+    put(shared + cell * copies + copy, to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce),
         extreme);
   });
   __syncthreads();
@@ -88,8 +83,7 @@ __global__ void finish_cells(const __grid_constant__ Problem p, Reduce reduce, c
   for (int64_t i = global_thread(); i < count; i += grid_threads()) {
     const auto cell = cells[i];
     if (cell == 0) continue;  // nobody came, or nothing was added
-    const int64_t place = p.row == 1 ? i : i / p.row;
-    T* at = reinterpret_cast<T*>(p.dst) + offset_of_place(p, place) + (i - place * p.row) * p.row_dst;
+    T* at = reinterpret_cast<T*>(p.dst) + offset_of_cell(p, i);
     if (is_extreme(reduce)) {
       int64_t best = from_cell<T>(cell);
       if (p.include_self) best = max(best, to_ordered(*at, false, reduce));
@@ -128,16 +122,16 @@ bool supports(const Case& c) {
 }
 
 bool is_shared(const Problem& p) {
-  return cell_count(p) * cell_bytes(p) <= kMostShared && p.positions() * p.row >= 8 * cell_count(p);
+  return cell_count(p) * cell_bytes(p) <= kMostShared && p.positions() * p.columns() >= 8 * cell_count(p);
 }
 
 double cost(const Case& c) {
   const Problem& p = c.problem;
-  const double elements = static_cast<double>(p.positions()) * p.row, bytes = cell_count(p) * double(cell_bytes(p));
+  const double elements = static_cast<double>(p.positions()) * p.columns(), bytes = cell_count(p) * double(cell_bytes(p));
   const double cells = 3 * bytes / kBytesPerNs;
-  if (is_shared(p)) return 4 * kLaunchNs + 20000 + elements * 0.004;
+  if (is_shared(p)) return 4 * kLaunchNs + kCheckedCallNs + 20000 + elements * 0.004;
   const double each = bytes <= static_cast<double>(c.device.l2_bytes) / 2 ? 0.009 : 0.02;
-  return 4 * kLaunchNs + cells + elements * each;
+  return 4 * kLaunchNs + kCheckedCallNs + cells + elements * each;
 }
 
 size_t workspace(const Case& c) {
@@ -155,19 +149,18 @@ void run_as(const Launch& launch) {
     reduce = reduce == Reduce::add || reduce == Reduce::amax ? Reduce::amax : Reduce::amin;
   }
   Cell* cells = reinterpret_cast<Cell*>(launch.workspace);
-  const int64_t count = cell_count(p), updates = p.positions() * p.row;
-  const bool simple = is_simple(p);
+  const int64_t count = cell_count(p), updates = p.positions() * p.columns();
   check(cudaMemsetAsync(cells, 0, static_cast<size_t>(count) * sizeof(Cell), launch.stream), "cells");
   if (is_shared(p)) {
     int copies = 1;
     while (copies < 32 && 2 * copies * count * static_cast<int64_t>(sizeof(Cell)) <= kMostShared) copies *= 2;
     const size_t bytes = static_cast<size_t>(count) * copies * sizeof(Cell);
     const int blocks = blocks_for(updates, 8 * kSharedThreads, 2 * launch.device.processors);
-    fill_shared<T><<<blocks, kSharedThreads, bytes, launch.stream>>>(p, simple, reduce, static_cast<int>(count), copies,
+    fill_shared<T><<<blocks, kSharedThreads, bytes, launch.stream>>>(p, reduce, static_cast<int>(count), copies,
                                                                      cells, launch.flag);
   } else {
     const int blocks = blocks_for(updates, 4 * kThreads, 32 * launch.device.processors);
-    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, simple, reduce, cells, launch.flag);
+    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, launch.flag);
   }
   const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
   finish_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, count, launch.flag);

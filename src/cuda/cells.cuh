@@ -7,68 +7,57 @@
 
 namespace sow::detail::cuda {
 
-// One dimension of items, one key each, nothing else: keys and values are two runs of memory.
-inline bool is_simple(const Problem& p) {
-  return p.spelled_place == nullptr && p.outer_count == 1 && p.walk.rank == 1 && p.dst_keys == 1 && p.src_keys == 0;
+template <class T>
+__device__ inline T load_value(const Problem& p, int64_t src) {
+  return p.src == nullptr ? *reinterpret_cast<const T*>(p.scalar) : reinterpret_cast<const T*>(p.src)[src];
 }
 
-// The place (or -1) and the source's offset of a position.
-__device__ inline int64_t place_of(const Problem& p, bool simple, int64_t position, int64_t& src, bool& bad) {
-  if (!simple) {
-    const Item item = decode(p, position, bad);
-    src = item.src;
-    return item.place;
-  }
-  src = position * p.walk.axis[0].stride[1];
-  int64_t key = read_key(p.keys[0], position * p.walk.axis[0].stride[2]);
-  return resolve(key, p.keys[0].extent, p.bounds, bad) ? key : -1;
-}
-
-// Where a place lies in the destination.
-__device__ inline int64_t offset_of_place(const Problem& p, int64_t place) {
-  int64_t offset = 0;
-  for (int k = p.dst_keys - 1; k >= 0; --k) {
-    if (k == 0 && p.outer_count == 1) return offset + place * p.keys[0].scale;
-    const int64_t rest = place / p.keys[k].extent;
-    offset += (place - rest * p.keys[k].extent) * p.keys[k].scale;
-    place = rest;
-  }
-  int64_t at[1] = {};
-  walk_to(p.walk, place * p.item_count, 1, at);
-  return offset + at[0];
-}
-
-// Calls f(cell, source's offset of the element) for every element that is kept. Several keys are
-// loaded before the first is used. Everything a thread of the grid does, in no particular order.
-template <class F>
-__device__ inline void for_each_update(const Problem& p, bool simple, Flag* flag, F&& f) {
+// Calls f(cell, value) for every element that is kept, in no particular order. Several keys and values
+// are on their way before the first is used.
+template <class T, class F>
+__device__ inline void for_each_update(const Problem& p, Flag* flag, F&& f) {
   constexpr int kUnroll = 4;
-  const int64_t total = p.outer_count * p.item_count * p.row, step = grid_threads();
+  const int64_t columns = p.free.count * p.row, step = grid_threads();
+  const int64_t total = p.outer_count * p.item_count * columns;
+  const bool simple = is_simple(p);
   bool bad = false;
   for (int64_t first = global_thread(); first < total; first += kUnroll * step) {
-    int64_t place[kUnroll], src[kUnroll];
-    int64_t column[kUnroll];
+    int64_t cell[kUnroll], src[kUnroll];
+    T value[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int64_t at = first + u * step;
-      place[u] = -1;
-      column[u] = 0;
+      cell[u] = -1;
       if (at >= total) continue;
-      int64_t position = at;
-      if (p.row != 1) {
-        position = at / p.row;
-        column[u] = at - position * p.row;
+      if (columns == 1) {
+        cell[u] = place_of(p, simple, at, src[u], bad);
+      } else {
+        const int64_t position = at / columns, column = at - position * columns;
+        const int64_t place = place_of(p, simple, position, src[u], bad);
+        if (place >= 0) cell[u] = place * columns + column;
+        src[u] += column_at(p, column).src;
       }
-      place[u] = place_of(p, simple, position, src[u], bad);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      if (place[u] >= 0) f(place[u] * p.row + column[u], src[u] + column[u] * p.row_src);
+      if (cell[u] >= 0) value[u] = load_value<T>(p, src[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (cell[u] >= 0) f(cell[u], value[u]);
     }
   }
   if (bad) mark_bad(flag);
 }
 
-inline int64_t cell_count(const Problem& p) { return p.places * p.row; }
+inline int64_t cell_count(const Problem& p) { return p.places * p.columns(); }
+
+// Where a cell lies in the destination.
+__device__ inline int64_t offset_of_cell(const Problem& p, int64_t cell) {
+  const int64_t columns = p.free.count * p.row;
+  if (columns == 1) return offset_of_place(p, cell);
+  const int64_t place = cell / columns;
+  return offset_of_place(p, place) + column_at(p, cell - place * columns).dst;
+}
 
 }  // namespace sow::detail::cuda

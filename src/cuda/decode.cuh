@@ -67,6 +67,23 @@ __device__ inline void walk_to(const Walk& walk, int64_t position, int slots, in
   }
 }
 
+// A column's offsets from its position's: columns are free x row.
+struct Column {
+  int64_t dst, src;
+};
+__device__ inline Column column_at(const Problem& p, int64_t column) {
+  if (p.free.rank == 0) return {column * p.row_dst, column * p.row_src};
+  const int64_t free = column / p.row, in_row = column - free * p.row;
+  int64_t at[2] = {in_row * p.row_dst, in_row * p.row_src};
+  walk_to(p.free, free, 2, at);
+  return {at[0], at[1]};
+}
+__device__ inline Column free_at(const Problem& p, int64_t free) {
+  int64_t at[2] = {};
+  if (p.free.rank != 0) walk_to(p.free, free, 2, at);
+  return {at[0], at[1]};
+}
+
 __device__ inline int64_t outer_of(const Problem& p, int64_t position) {
   if (p.outer_count == 1) return 0;
   if (p.walk.narrow) return p.item_divider.quotient(static_cast<uint32_t>(position));
@@ -128,6 +145,41 @@ __device__ inline int64_t decode_src(const Problem& p, int64_t position) {
 __device__ inline int64_t decode_dst(const Problem& p, int64_t position) {
   if (p.spelled_dst != nullptr) return p.spelled_dst[position];
   return walk_side(p, position, false);
+}
+
+// Where a place lies in the destination; not for problems that are spelled out.
+__device__ inline int64_t offset_of_place(const Problem& p, int64_t place) {
+  int64_t offset = 0;
+  for (int k = p.dst_keys - 1; k >= 0; --k) {
+    if (k == 0 && p.outer_count == 1) return offset + place * p.keys[0].scale;
+    const int64_t rest = place / p.keys[k].extent;
+    offset += (place - rest * p.keys[k].extent) * p.keys[k].scale;
+    place = rest;
+  }
+  if (p.outer_count == 1) return offset;
+  int64_t at[1] = {};
+  walk_to(p.walk, place * p.item_count, 1, at);
+  return offset + at[0];
+}
+
+// One dimension of items, one key each, nothing else: keys and values are two runs of memory.
+__device__ inline bool is_simple(const Problem& p) {
+  return p.spelled_place == nullptr && p.outer_count == 1 && p.walk.rank == 1 && p.dst_keys == 1 && p.src_keys == 0;
+}
+
+// The place (or -1) and the source's offset of a position.
+__device__ inline int64_t place_of(const Problem& p, bool simple, int64_t position, int64_t& src, bool& bad) {
+  if (!simple) {
+    const Item item = decode(p, position, bad);
+    src = item.src;
+    return item.place;
+  }
+  src = position * p.walk.axis[0].stride[1];
+  // Read once: what is kept in the cache is what updates meet in.
+  const int64_t at = position * p.walk.axis[0].stride[2];
+  int64_t key = p.keys[0].narrow ? static_cast<int64_t>(__ldcs(reinterpret_cast<const int32_t*>(p.keys[0].data) + at))
+                                 : static_cast<int64_t>(__ldcs(reinterpret_cast<const long long*>(p.keys[0].data) + at));
+  return resolve(key, p.keys[0].extent, p.bounds, bad) ? key : -1;
 }
 
 __device__ inline bool is_bad(const Flag* flag) {

@@ -1,41 +1,11 @@
 // Finds the first bad key of a call that failed, and keeps it for the host.
 #include <cstring>
 
-#include "cuda/decode.cuh"
-#include "cuda/failure.h"
+#include "cuda/failure.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
-
-struct OwnIndex {
-  KeyOperand key;
-  Bounds bounds;
-  int64_t count;
-  int rank;
-  int64_t shape[CudaFailure::kMaxRank];
-  int64_t strides[CudaFailure::kMaxRank];
-  uint32_t order_class;  // which operands come first, before positions are compared
-  uint32_t ordinal;
-};
-
-constexpr int kOrdinalBits = 8, kPositionBits = 48;
-
-__device__ int64_t own_offset(const OwnIndex& index, int64_t position) {
-  int64_t offset = 0;
-  for (int d = index.rank - 1; d >= 0; --d) {
-    offset += position % index.shape[d] * index.strides[d];
-    position /= index.shape[d];
-  }
-  return offset;
-}
-
-__device__ void keep(FailureSlot* slot, uint32_t* claim, const CudaFailure& failure) {
-  if (atomicExch(claim, 1u) != 0) return;
-  slot->failure = failure;
-  __threadfence_system();
-  slot->filled = 1;
-}
 
 __global__ void find_first_bad(const __grid_constant__ OwnIndex index, Flag* flag, bool always) {
   if (!always && !is_bad(flag)) return;
@@ -44,10 +14,7 @@ __global__ void find_first_bad(const __grid_constant__ OwnIndex index, Flag* fla
     bool bad = false;
     resolve(key, index.key.extent, index.bounds, bad);
     if (!bad) continue;
-    const unsigned long long rank =
-        (static_cast<unsigned long long>(index.order_class) << (kPositionBits + kOrdinalBits)) |
-        (static_cast<unsigned long long>(i) << kOrdinalBits) | index.ordinal;
-    atomicMin(&flag->first, rank);
+    atomicMin(&flag->first, order_of_key(index, i));
   }
 }
 
@@ -62,12 +29,8 @@ __global__ void keep_bad_key(const __grid_constant__ OwnIndex index,
   keep(slot, claim, filled);
 }
 
-__global__ void keep_bad_mask(const __grid_constant__ CudaFailure failure, const Flag* flag,
-                              FailureSlot* slot, uint32_t* claim) {
-  if (!is_bad(flag)) return;
-  CudaFailure filled = failure;
-  filled.trues = flag->trues;
-  keep(slot, claim, filled);
+__global__ void keep_bad_mask(const __grid_constant__ MaskReporter reporter, const Flag* flag) {
+  if (is_bad(flag)) reporter.keep_trues(flag->trues);
 }
 
 int64_t count_of(const Dims& shape) {
@@ -163,14 +126,28 @@ void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag*
 }
 
 void report_bad_mask(const CudaContext& context, const Transfer& transfer, Flag* flag) {
+  keep_bad_mask<<<1, 1, 0, stream_of(context)>>>(make_mask_reporter(context, transfer), flag);
+  check_launch("cuda check");
+}
+
+bool make_reporter(const CudaContext& context, const Transfer& transfer, KeyReporter& out) {
+  const DeviceState& state = device_state(context.device);
+  int checked = 0;
+  for_each_checked(transfer, [&](const IndexOperand& index, const OwnIndex& own) {
+    ++checked;
+    out = {own, failure_of(transfer, index), state.failure, state.failure_claim};
+  });
+  return checked == 1;
+}
+
+MaskReporter make_mask_reporter(const CudaContext& context, const Transfer& transfer) {
   const DeviceState& state = device_state(context.device);
   CudaFailure failure = {};
   failure.kind = CudaFailure::mask;
   std::strncpy(failure.op, transfer.op, sizeof(failure.op) - 1);
   failure.source_side = transfer.mask_side == MaskSide::source;
   failure.limit = transfer.rank_limit;
-  keep_bad_mask<<<1, 1, 0, stream_of(context)>>>(failure, flag, state.failure, state.failure_claim);
-  check_launch("cuda check");
+  return {failure, state.failure, state.failure_claim};
 }
 
 bool take_failure(const CudaContext& context, CudaFailure& out) {

@@ -1,117 +1,248 @@
-// Folds segments: one group of lanes a segment and tile of columns, accumulators in registers.
+// Folds segments: a group of lanes takes a segment and a tile of columns, accumulators in registers.
 //
 // A Fold policy says what happens to values:
 //   Stored           an element as it lies in memory
-//   Acc              what a thread accumulates
-//   start()          an Acc of no value
+//   Acc              what a thread accumulates over a chunk at most
+//   Partial          what chunks are merged in
+//   start()          an Acc of no value; start_partial() a Partial
 //   add(acc, v)      one more value
-//   merge(acc, b)    the values of b come after those of acc
-//   finish(acc, old, count, out)   the result, or false where only repair(...) can tell
-//   repair           a wider accumulator (Long) with start, add, merge, finish
+//   to_partial(acc)  a chunk's
+//   merge(p, q)      the values of q come after those of p
+//   finish(acc, old, count, out)   the result, or false where only a wider sum can tell
+//   Long             that wider sum, where kRepairs
 #pragma once
 
 #include "cuda/decode.cuh"
-#include "cuda/segments.h"
+#include "cuda/folds.h"
+#include "cuda/segments.cuh"
 #include "cuda/vector.cuh"
 
 namespace sow::detail::cuda {
 
 struct FoldArgs {
-  Problem p;
+  char* dst = nullptr;
+  const char* src = nullptr;
   Segments segments;
+  Walk free;
+  int64_t row = 1, row_dst = 0, row_src = 0;
   int lanes = 1;          // of a group; a power of two up to 32
-  int64_t tiles = 1;      // of columns
+  int64_t row_tiles = 1;  // tiles of columns in a row
   void* partials = nullptr;
+  uint32_t* unsettled = nullptr;  // a bit a lane of a unit: left for repair_short
+  uint32_t* any_unsettled = nullptr;
   const Flag* flag = nullptr;
+
+  __device__ int64_t columns() const { return free.count * row; }
 };
 
-__device__ inline int64_t ordered_position(const Segments& s, int64_t i) {
-  if (s.order == nullptr) return i;
-  return s.wide ? static_cast<int64_t>(static_cast<const uint64_t*>(s.order)[i])
-                : static_cast<int64_t>(static_cast<const uint32_t*>(s.order)[i]);
+__device__ inline int64_t item_at(const Segments& s, int64_t i) {
+  return s.wide ? static_cast<const int64_t*>(s.items)[i]
+                : static_cast<int64_t>(static_cast<const uint32_t*>(s.items)[i]);
 }
 
+template <class Stored>
+__device__ inline Stored from_payload(uint32_t bits) {
+  if constexpr (sizeof(Stored) == 4) return bit_cast<Stored>(bits);
+  else if constexpr (sizeof(Stored) == 2) return bit_cast<Stored>(static_cast<uint16_t>(bits));
+  else if constexpr (sizeof(Stored) == 1) return bit_cast<Stored>(static_cast<uint8_t>(bits));
+  else return Stored{};  // wider elements never travel with their keys
+}
+
+// One value of item i, `column` elements from the start of its row.
+template <class Stored>
+__device__ inline Stored load_one(const FoldArgs& a, int64_t i, int64_t column) {
+  if (a.segments.payload) return from_payload<Stored>(static_cast<const uint32_t*>(a.segments.items)[i]);
+  return reinterpret_cast<const Stored*>(a.src)[item_at(a.segments, i) + column];
+}
+
+// A tile of V columns a lane: where it begins, in elements from an item's own offsets.
+struct TilePlace {
+  int64_t dst, src, column;  // column: of all columns
+};
+__device__ inline TilePlace tile_place(const FoldArgs& a, int64_t free, int64_t in_row) {
+  int64_t at[2] = {in_row * a.row_dst, in_row * a.row_src};
+  if (a.free.rank != 0) walk_to(a.free, free, 2, at);
+  return {at[0], at[1], free * a.row + in_row};
+}
+
+// Which segment (or chunk) of `count` and which tile a unit is; free dimensions are outermost.
+struct Unit {
+  int64_t which, free, in_row;
+};
+__device__ inline Unit unit_of(const FoldArgs& a, int64_t unit, int64_t count, int lane_columns) {
+  const int64_t group = a.row_tiles == 1 ? unit : unit / a.row_tiles;
+  const int64_t free = a.free.rank == 0 ? 0 : group / count;
+  return {group - free * count, free,
+          ((unit - group * a.row_tiles) * a.lanes + static_cast<int>(threadIdx.x) % a.lanes) * lane_columns};
+}
+
+// Adds items [begin, begin + count) to acc, for the V columns from `column` on. Called by whole warps:
+// the lanes of a group fetch the items together and hand them around. `count` is 0 for idle groups.
 template <class Fold, int V>
-__device__ inline Pack<typename Fold::Stored, V> load_source(const Problem& p, int64_t src, int64_t column) {
+__device__ inline void fold_items(const FoldArgs& a, const Fold& fold, int64_t begin, int count, int64_t column,
+                                  bool active, typename Fold::Acc (&acc)[V]) {
   using Stored = typename Fold::Stored;
-  if (p.src == nullptr) {
-    Pack<Stored, V> out;
-#pragma unroll
-    for (int k = 0; k < V; ++k) out.at[k] = *reinterpret_cast<const Stored*>(p.scalar);
-    return out;
+  using Packed = Pack<Stored, V>;
+  constexpr int kUnroll = 8;
+  if (a.segments.payload) {
+    const uint32_t* values = static_cast<const uint32_t*>(a.segments.items) + begin;
+    if (active) {
+      for (int i = 0; i < count; ++i) fold.add(acc[0], from_payload<Stored>(values[i]));
+    }
+    return;
   }
-  const Stored* from = reinterpret_cast<const Stored*>(p.src) + src + column * p.row_src;
-  return *reinterpret_cast<const Pack<Stored, V>*>(from);
-}
-
-// Adds items [begin, end) of the order to acc, for the V columns from `column` on.
-template <class Fold, int V>
-__device__ inline void fold_items(const FoldArgs& a, const Fold& fold, int64_t begin, int64_t end, int64_t column,
-                                  typename Fold::Acc (&acc)[V]) {
-  constexpr int kUnroll = 4;
-  int64_t i = begin;
-  for (; i + kUnroll <= end; i += kUnroll) {
-    int64_t src[kUnroll];
-    Pack<typename Fold::Stored, V> value[kUnroll];
+  const Stored* from = reinterpret_cast<const Stored*>(a.src) + column;
+  if (a.lanes < kUnroll) {  // too few to help each other
+    if (!active) return;
+    int i = 0;
+    for (; i + 4 <= count; i += 4) {
+      Packed value[4];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) src[u] = decode_src(a.p, ordered_position(a.segments, i + u));
+      for (int u = 0; u < 4; ++u) value[u] = *reinterpret_cast<const Packed*>(from + item_at(a.segments, begin + i + u));
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) value[u] = load_source<Fold, V>(a.p, src[u], column);
+      for (int u = 0; u < 4; ++u) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
+        for (int k = 0; k < V; ++k) fold.add(acc[k], value[u].at[k]);
+      }
+    }
+    for (; i < count; ++i) {
+      const Packed value = *reinterpret_cast<const Packed*>(from + item_at(a.segments, begin + i));
 #pragma unroll
-      for (int k = 0; k < V; ++k) fold.add(acc[k], value[u].at[k]);
+      for (int k = 0; k < V; ++k) fold.add(acc[k], value.at[k]);
+    }
+    return;
+  }
+  const int lane = static_cast<int>(threadIdx.x) % 32, in_group = lane % a.lanes, first_lane = lane - in_group;
+  const int most = __reduce_max_sync(~0u, count);
+  for (int base = 0; base < most; base += a.lanes) {
+    int64_t mine = 0;
+    if (base + in_group < count) mine = item_at(a.segments, begin + base + in_group);
+    const int here = min(a.lanes, most - base);
+    for (int j = 0; j < here; j += kUnroll) {
+      Packed value[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int64_t item = __shfl_sync(~0u, mine, first_lane + j + u);
+        if (active && j + u < here && base + j + u < count) value[u] = *reinterpret_cast<const Packed*>(from + item);
+      }
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        if (!(active && j + u < here && base + j + u < count)) continue;
+#pragma unroll
+        for (int k = 0; k < V; ++k) fold.add(acc[k], value[u].at[k]);
+      }
     }
   }
-  for (; i < end; ++i) {
-    const int64_t src = decode_src(a.p, ordered_position(a.segments, i));
-    const auto value = load_source<Fold, V>(a.p, src, column);
-#pragma unroll
-    for (int k = 0; k < V; ++k) fold.add(acc[k], value.at[k]);
-  }
 }
 
-// One column of one segment again, exactly, by a single thread. Seldom called, so never inlined.
-template <class Fold>
-__device__ __noinline__ typename Fold::Stored repair_column(const FoldArgs& a, const Fold& fold, Segment s,
-                                                            int64_t column, typename Fold::Stored old) {
-  typename Fold::Long sum;
-  for (int64_t i = s.begin; i < s.end; ++i) {
-    const int64_t src = decode_src(a.p, ordered_position(a.segments, i));
-    fold.add(sum, load_source<Fold, 1>(a.p, src, column).at[0]);
-  }
-  return fold.finish_long(sum, old, s.end - s.begin);
-}
-
-// Segments of one chunk at most.
+// Segments of one chunk at most. What cannot be settled is left as it was, and a bit set for it.
 template <class Fold, int V>
 __global__ void __launch_bounds__(kThreads) fold_short(const __grid_constant__ FoldArgs a,
                                                        const __grid_constant__ Fold fold) {
   using Stored = typename Fold::Stored;
+  using Packed = Pack<Stored, V>;
   if (is_bad(a.flag)) return;
-  const int64_t units = static_cast<int64_t>(a.segments.counts->shorts) * a.tiles;
-  const int64_t groups = grid_threads() / a.lanes;
-  for (int64_t unit = global_thread() / a.lanes; unit < units; unit += groups) {
-    const int64_t which = a.tiles == 1 ? unit : unit / a.tiles;
-    const int64_t tile = a.tiles == 1 ? 0 : unit - which * a.tiles;
-    const int64_t column = (tile * a.lanes + threadIdx.x % a.lanes) * V;
-    if (column >= a.p.row) continue;
-    const Segment s = a.segments.shorts[which];
+  const int64_t segments = static_cast<int64_t>(a.segments.counts->shorts);
+  const int64_t lanes_total = segments * a.row_tiles * a.free.count * a.lanes;
+  for (int64_t lane = global_thread(); lane - threadIdx.x % 32 < lanes_total; lane += grid_threads()) {
+    Segment s{0, 0, 0};
+    TilePlace at{0, 0, 0};
+    bool active = false;
+    if (lane < lanes_total) {
+      const Unit unit = unit_of(a, lane / a.lanes, segments, V);
+      s = a.segments.shorts[unit.which];
+      active = unit.in_row < a.row && s.count != 0;
+      if (active) at = tile_place(a, unit.free, unit.in_row);
+    }
     typename Fold::Acc acc[V];
 #pragma unroll
     for (int k = 0; k < V; ++k) acc[k] = fold.start();
-    fold_items<Fold, V>(a, fold, s.begin, s.end, column, acc);
-    const int64_t dst = decode_dst(a.p, ordered_position(a.segments, s.begin));
-    Stored* place = reinterpret_cast<Stored*>(a.p.dst) + dst + column * a.p.row_dst;
-    using Packed = Pack<Stored, V>;
-    Packed result = *reinterpret_cast<const Packed*>(place);
+    fold_items<Fold, V>(a, fold, s.begin, s.count, at.src, active, acc);
+    bool settled = true;
+    if (active) {
+      Packed* place = reinterpret_cast<Packed*>(reinterpret_cast<Stored*>(a.dst) + s.dst + at.dst);
+      const Packed old = *place;
+      Packed result;
 #pragma unroll
-    for (int k = 0; k < V; ++k) {
-      const Stored old = result.at[k];
-      if (fold.finish(acc[k], old, s.end - s.begin, result.at[k])) continue;
-      if constexpr (Fold::kRepairs) result.at[k] = repair_column<Fold>(a, fold, s, column + k, old);
+      for (int k = 0; k < V; ++k) settled = fold.finish(acc[k], old.at[k], s.count, result.at[k]) && settled;
+      if (settled) *place = result;
     }
-    *reinterpret_cast<Packed*>(place) = result;
+    if constexpr (Fold::kRepairs) {
+      const uint32_t left = __ballot_sync(~0u, !settled);
+      if (threadIdx.x % 32 == 0) {
+        a.unsettled[lane / 32] = left;
+        if (left != 0) *a.any_unsettled = 1;
+      }
+    }
+  }
+}
+
+// What fold_short left, exactly, a thread for its V columns.
+template <class Fold, int V>
+__global__ void __launch_bounds__(kThreads) repair_short(const __grid_constant__ FoldArgs a,
+                                                         const __grid_constant__ Fold fold) {
+  using Stored = typename Fold::Stored;
+  if (is_bad(a.flag) || *a.any_unsettled == 0) return;
+  const int64_t segments = static_cast<int64_t>(a.segments.counts->shorts);
+  const int64_t lanes_total = segments * a.row_tiles * a.free.count * a.lanes;
+  for (int64_t lane = global_thread(); lane < lanes_total; lane += grid_threads()) {
+    if (!((a.unsettled[lane / 32] >> (lane % 32)) & 1)) continue;
+    const Unit unit = unit_of(a, lane / a.lanes, segments, V);
+    const Segment s = a.segments.shorts[unit.which];
+    const TilePlace at = tile_place(a, unit.free, unit.in_row);
+    Stored* place = reinterpret_cast<Stored*>(a.dst) + s.dst + at.dst;
+    for (int k = 0; k < V; ++k) {
+      typename Fold::Long sum;
+      for (int i = 0; i < s.count; ++i) fold.add(sum, load_one<Stored>(a, s.begin + i, at.src + k));
+      place[k] = fold.finish_long(sum, place[k], s.count);
+    }
+  }
+}
+
+// Elements that travelled with their keys need no list: the first of each run of equal keys folds it. Runs
+// of more than a chunk are listed for fold_chunks. With Repair only what was left is folded, exactly.
+template <class Fold, bool Repair>
+__global__ void __launch_bounds__(kThreads) fold_runs(const __grid_constant__ FoldArgs a, const __grid_constant__ Problem p,
+                                                      const __grid_constant__ Fold fold) {
+  using Stored = typename Fold::Stored;
+  if (is_bad(a.flag) || (Repair && *a.any_unsettled == 0)) return;
+  const uint32_t* keys = static_cast<const uint32_t*>(a.segments.keys);
+  const uint32_t* values = static_cast<const uint32_t*>(a.segments.items);
+  const int64_t count = p.outer_count * p.item_count;
+  for (int64_t i = global_thread(); i - threadIdx.x % 32 < count; i += grid_threads()) {
+    bool settled = true;
+    const uint32_t key = i < count ? keys[i] : 0;
+    bool head = i < count && static_cast<int64_t>(key) < p.places && (i == 0 || keys[i - 1] != key);
+    if (Repair) head = head && ((a.unsettled[i / 32] >> (i % 32)) & 1);
+    if (head) {
+      typename Fold::Acc acc = fold.start();
+      int64_t j = i;
+      for (; j < count && j - i <= kChunk && keys[j] == key; ++j) {
+        if (!Repair) fold.add(acc, from_payload<Stored>(values[j]));
+      }
+      const int64_t dst = offset_of_place(p, key);
+      Stored* place = reinterpret_cast<Stored*>(a.dst) + dst;
+      const Stored old = *place;
+      Stored result;
+      if constexpr (Repair) {
+        typename Fold::Long sum;
+        for (int64_t k = i; k < j; ++k) fold.add(sum, from_payload<Stored>(values[k]));
+        *place = fold.finish_long(sum, old, j - i);
+      } else if (j - i > kChunk) {
+        add_long(i, end_of_run(keys, i, count) - i, dst, const_cast<LongSegment*>(a.segments.longs),
+                 const_cast<SegmentCounts*>(a.segments.counts));
+      } else {
+        settled = fold.finish(acc, old, j - i, result);
+        if (settled) *place = result;
+      }
+    }
+    if constexpr (!Repair && Fold::kRepairs) {
+      const uint32_t left = __ballot_sync(~0u, !settled);
+      if (threadIdx.x % 32 == 0) {
+        a.unsettled[i / 32] = left;
+        if (left != 0) *a.any_unsettled = 1;
+      }
+    }
   }
 }
 
@@ -126,29 +257,38 @@ __device__ inline int64_t chunk_count(const FoldArgs& a) {
 template <class Fold, int V>
 __global__ void __launch_bounds__(kThreads) fold_chunks(const __grid_constant__ FoldArgs a,
                                                         const __grid_constant__ Fold fold) {
-  using Acc = typename Fold::Acc;
+  using Partial = typename Fold::Partial;
   if (is_bad(a.flag)) return;
-  const int64_t longs = long_count(a), units = chunk_count(a) * a.tiles;
-  const int64_t groups = grid_threads() / a.lanes;
-  for (int64_t unit = global_thread() / a.lanes; unit < units; unit += groups) {
-    const int64_t chunk = a.tiles == 1 ? unit : unit / a.tiles;
-    const int64_t tile = a.tiles == 1 ? 0 : unit - chunk * a.tiles;
-    const int64_t column = (tile * a.lanes + threadIdx.x % a.lanes) * V;
-    if (column >= a.p.row) continue;
-    int64_t low = 0, high = longs;  // the last segment that begins at or before this chunk
-    while (high - low > 1) {
-      const int64_t middle = (low + high) / 2;
-      (a.segments.longs[middle].first_chunk <= chunk ? low : high) = middle;
+  const int64_t longs = long_count(a), chunks = chunk_count(a);
+  const int64_t lanes_total = chunks * a.row_tiles * a.free.count * a.lanes;
+  for (int64_t lane = global_thread(); lane - threadIdx.x % 32 < lanes_total; lane += grid_threads()) {
+    Unit unit{0, 0, 0};
+    TilePlace at{0, 0, 0};
+    int64_t begin = 0;
+    int count = 0;
+    bool active = false;
+    if (lane < lanes_total) {
+      unit = unit_of(a, lane / a.lanes, chunks, V);
+      int64_t low = 0, high = longs;  // the last segment that begins at or before this chunk
+      while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        (a.segments.longs[middle].first_chunk <= unit.which ? low : high) = middle;
+      }
+      const LongSegment s = a.segments.longs[low];
+      const int64_t skipped = (unit.which - s.first_chunk) * kChunk;
+      begin = s.begin + skipped;
+      count = static_cast<int>(min(static_cast<int64_t>(kChunk), s.count - skipped));
+      active = unit.in_row < a.row;
+      if (active) at = tile_place(a, unit.free, unit.in_row);
     }
-    const LongSegment s = a.segments.longs[low];
-    const int64_t begin = s.begin + (chunk - s.first_chunk) * kChunk;
-    Acc acc[V];
+    typename Fold::Acc acc[V];
 #pragma unroll
     for (int k = 0; k < V; ++k) acc[k] = fold.start();
-    fold_items<Fold, V>(a, fold, begin, min(begin + kChunk, s.end), column, acc);
-    Acc* out = static_cast<Acc*>(a.partials) + chunk * a.p.row + column;
+    fold_items<Fold, V>(a, fold, begin, count, at.src, active, acc);
+    if (!active) continue;
+    Partial* out = static_cast<Partial*>(a.partials) + unit.which * a.columns() + at.column;
 #pragma unroll
-    for (int k = 0; k < V; ++k) out[k] = acc[k];
+    for (int k = 0; k < V; ++k) out[k] = fold.to_partial(acc[k]);
   }
 }
 
@@ -164,9 +304,8 @@ __device__ typename Fold::Stored repair_by_block(const FoldArgs& a, const Fold& 
   __syncthreads();
   if (worker < kWorkers) {
     Long sum;
-    for (int64_t i = s.begin + worker; i < s.end; i += kWorkers) {
-      const int64_t src = decode_src(a.p, ordered_position(a.segments, i));
-      fold.add(sum, load_source<Fold, 1>(a.p, src, column).at[0]);
+    for (int64_t i = worker; i < s.count; i += kWorkers) {
+      fold.add(sum, load_one<typename Fold::Stored>(a, s.begin + i, column));
     }
     sums[worker] = sum;
   }
@@ -175,7 +314,7 @@ __device__ typename Fold::Stored repair_by_block(const FoldArgs& a, const Fold& 
     if (worker < half) sums[worker].merge(sums[worker + half]);
   }
   __syncthreads();
-  return fold.finish_long(sums[0], old, s.end - s.begin);
+  return fold.finish_long(sums[0], old, s.count);
 }
 
 inline constexpr int kCombineThreads = 256;
@@ -185,56 +324,56 @@ inline constexpr int kCombineThreads = 256;
 template <class Fold>
 __global__ void __launch_bounds__(kCombineThreads) combine_chunks(const __grid_constant__ FoldArgs a,
                                                                   const __grid_constant__ Fold fold, int cols) {
-  using Acc = typename Fold::Acc;
+  using Partial = typename Fold::Partial;
   using Stored = typename Fold::Stored;
-  __shared__ alignas(Acc) char memory[kCombineThreads * sizeof(Acc)];
-  __shared__ bool unsettled[kCombineThreads];
-  Acc* shared = reinterpret_cast<Acc*>(memory);
+  __shared__ alignas(Partial) char memory[kCombineThreads * sizeof(Partial)];
+  __shared__ bool unsettled[32];
+  Partial* shared = reinterpret_cast<Partial*>(memory);
   if (is_bad(a.flag)) return;
-  const int64_t column_groups = (a.p.row + cols - 1) / cols;
+  const int64_t columns = a.columns(), column_groups = (columns + cols - 1) / cols;
   const int64_t units = long_count(a) * column_groups;
   const int lane = static_cast<int>(threadIdx.x) % cols, worker = static_cast<int>(threadIdx.x) / cols;
   const int workers = kCombineThreads / cols;
   for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     const LongSegment s = a.segments.longs[unit / column_groups];
-    const int64_t column = unit % column_groups * cols + lane;
-    const int64_t chunks = (s.end - s.begin + kChunk - 1) / kChunk;
-    const Acc* partials = static_cast<const Acc*>(a.partials) + s.first_chunk * a.p.row + column;
-    Acc acc = fold.start();
+    const int64_t first_column = unit % column_groups * cols, column = first_column + lane;
+    const int64_t chunks = (s.count + kChunk - 1) / kChunk;
+    const Partial* partials = static_cast<const Partial*>(a.partials) + s.first_chunk * columns + column;
+    Stored* const places = reinterpret_cast<Stored*>(a.dst) + s.dst;
+    const auto place_at = [&](int64_t c) { return tile_place(a, c / a.row, c % a.row); };
+    Partial sum = fold.start_partial();
     __syncthreads();
     if constexpr (Fold::kOrdered) {
       // Chunks come through shared memory, because one thread alone would wait for each load.
       for (int64_t first = 0; first < chunks; first += workers) {
-        if (column < a.p.row && first + worker < chunks) shared[threadIdx.x] = partials[(first + worker) * a.p.row];
+        if (column < columns && first + worker < chunks) shared[threadIdx.x] = partials[(first + worker) * columns];
         __syncthreads();
-        if (worker == 0 && column < a.p.row) {
+        if (worker == 0 && column < columns) {
           for (int w = 0; w < workers && first + w < chunks; ++w) {
-            if (first + w == 0) acc = fold.first_chunk(shared[lane], *(reinterpret_cast<const Stored*>(a.p.dst) +
-                decode_dst(a.p, ordered_position(a.segments, s.begin)) + column * a.p.row_dst));
-            else fold.merge(acc, shared[w * cols + lane]);
+            if (first + w == 0) sum = fold.first_chunk(shared[lane], places[place_at(column).dst]);
+            else fold.merge(sum, shared[w * cols + lane]);
           }
         }
         __syncthreads();
       }
     } else {
-      if (column < a.p.row) {
-        for (int64_t c = worker; c < chunks; c += workers) fold.merge(acc, partials[c * a.p.row]);
+      if (column < columns) {
+        for (int64_t c = worker; c < chunks; c += workers) fold.merge(sum, partials[c * columns]);
       }
-      shared[threadIdx.x] = acc;
+      shared[threadIdx.x] = sum;
       for (int half = workers / 2; half > 0; half /= 2) {
         __syncthreads();
         if (worker < half) fold.merge(shared[threadIdx.x], shared[threadIdx.x + half * cols]);
       }
       __syncthreads();
-      acc = shared[lane];
+      sum = shared[lane];
     }
-    const int64_t dst = decode_dst(a.p, ordered_position(a.segments, s.begin));
     if (worker == 0) {
       unsettled[lane] = false;
-      if (column < a.p.row) {
-        Stored* place = reinterpret_cast<Stored*>(a.p.dst) + dst + column * a.p.row_dst;
+      if (column < columns) {
+        Stored* place = places + place_at(column).dst;
         Stored result;
-        if (fold.finish_combined(acc, *place, s.end - s.begin, result)) *place = result;
+        if (fold.finish_partial(sum, *place, s.count, result)) *place = result;
         else unsettled[lane] = true;
       }
     }
@@ -242,11 +381,10 @@ __global__ void __launch_bounds__(kCombineThreads) combine_chunks(const __grid_c
     if constexpr (Fold::kRepairs) {
       for (int c = 0; c < cols; ++c) {
         if (!unsettled[c]) continue;
-        const int64_t column_c = unit % column_groups * cols + c;
-        Stored* place = reinterpret_cast<Stored*>(a.p.dst) + dst + column_c * a.p.row_dst;
-        const Stored result = repair_by_block<Fold>(a, fold, s, column_c, *place);
+        const TilePlace at = place_at(first_column + c);
+        const Stored result = repair_by_block<Fold>(a, fold, s, at.src, places[at.dst]);
         __syncthreads();
-        if (threadIdx.x == 0) *place = result;
+        if (threadIdx.x == 0) places[at.dst] = result;
       }
     }
   }
@@ -254,48 +392,68 @@ __global__ void __launch_bounds__(kCombineThreads) combine_chunks(const __grid_c
 
 // -- launching ---------------------------------------------------------------------------------------
 
-template <class Fold>
-size_t partial_bytes(const Problem& p, const Segments& bounds) {
-  return static_cast<size_t>(bounds.most_chunks * p.row) * sizeof(typename Fold::Acc);
-}
-
 // How many elements a lane takes at once: as many as are aligned, within 16 bytes.
 template <class Fold>
 int pack_size(const Problem& p) {
   constexpr int width = static_cast<int>(sizeof(typename Fold::Stored));
-  const int bytes = p.src == nullptr ? row_alignment_dst(p) : row_alignment(p);
-  return bytes / width >= Fold::kPack ? Fold::kPack : 1;
+  return row_alignment(p) / width >= Fold::kPack ? Fold::kPack : 1;
 }
 
 template <class Fold, int V>
 void launch_folds(const Launch& launch, FoldArgs a, const Fold& fold) {
-  const int64_t packs = (a.p.row + V - 1) / V;
+  const int64_t packs = (a.row + V - 1) / V, columns = a.free.count * a.row;
   while (a.lanes < 32 && a.lanes < packs) a.lanes *= 2;
-  a.tiles = (packs + a.lanes - 1) / a.lanes;
-  const int most = 32 * launch.device.processors;
-  if (a.segments.most_shorts > 0) {
-    const int blocks = blocks_for(a.segments.most_shorts * a.tiles, kThreads / a.lanes, most);
+  a.row_tiles = (packs + a.lanes - 1) / a.lanes;
+  const int64_t tiles = a.row_tiles * a.free.count;
+  const int most = 64 * launch.device.processors;
+  if (a.segments.runs) {
+    if constexpr (V == 1 && sizeof(typename Fold::Stored) <= 4) {
+      const Problem& p = launch.problem;
+      const int blocks = blocks_for(p.positions(), kThreads, most);
+      if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
+      fold_runs<Fold, false><<<blocks, kThreads, 0, launch.stream>>>(a, p, fold);
+      if constexpr (Fold::kRepairs) fold_runs<Fold, true><<<blocks, kThreads, 0, launch.stream>>>(a, p, fold);
+    }
+  } else if (a.segments.most_shorts > 0) {
+    const int blocks = blocks_for(a.segments.most_shorts * tiles, kThreads / a.lanes, most);
+    if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
     fold_short<Fold, V><<<blocks, kThreads, 0, launch.stream>>>(a, fold);
+    if constexpr (Fold::kRepairs) repair_short<Fold, V><<<blocks, kThreads, 0, launch.stream>>>(a, fold);
   }
   if (a.segments.most_longs == 0) return;
-  const int blocks = blocks_for(a.segments.most_chunks * a.tiles, kThreads / a.lanes, most);
+  const int blocks = blocks_for(a.segments.most_chunks * tiles, kThreads / a.lanes, most);
   fold_chunks<Fold, V><<<blocks, kThreads, 0, launch.stream>>>(a, fold);
   int cols = 1;
-  while (cols < 32 && cols < a.p.row) cols *= 2;
-  const int64_t units = a.segments.most_longs * ((a.p.row + cols - 1) / cols);
-  combine_chunks<Fold><<<blocks_for(units, 1, 4 * launch.device.processors), kCombineThreads, 0, launch.stream>>>(
+  while (cols < 32 && cols < columns) cols *= 2;
+  const int64_t units = a.segments.most_longs * ((columns + cols - 1) / cols);
+  combine_chunks<Fold><<<blocks_for(units, 1, 8 * launch.device.processors), kCombineThreads, 0, launch.stream>>>(
       a, fold, cols);
 }
 
 template <class Fold>
-void run_fold(const Launch& launch, const Segments& segments, char* partials, const Fold& fold) {
+void run_fold(const Launch& launch, const Segments& segments, const FoldMemory& memory, const Fold& fold) {
+  static_assert(sizeof(typename Fold::Partial) <= kLargestPartial);
+  const Problem& p = launch.problem;
   FoldArgs a;
-  a.p = launch.problem;
+  a.dst = p.dst;
+  a.src = p.src == nullptr ? memory.scalar : p.src;
   a.segments = segments;
-  a.partials = partials;
+  a.free = p.free;
+  a.row = p.row;
+  a.row_dst = p.row_dst;
+  a.row_src = p.src == nullptr ? 0 : p.row_src;
+  if (p.src == nullptr) {
+    for (int i = 0; i < a.free.rank; ++i) a.free.axis[i].stride[1] = 0;
+  }
+  a.partials = memory.partials;
+  a.unsettled = memory.unsettled;
+  a.any_unsettled = memory.any_unsettled;
   a.flag = launch.flag;
-  if (pack_size<Fold>(a.p) == Fold::kPack && Fold::kPack > 1) launch_folds<Fold, Fold::kPack>(launch, a, fold);
-  else launch_folds<Fold, 1>(launch, a, fold);
+  if (p.src != nullptr && !segments.payload && pack_size<Fold>(p) == Fold::kPack && Fold::kPack > 1) {
+    launch_folds<Fold, Fold::kPack>(launch, a, fold);
+  } else {
+    launch_folds<Fold, 1>(launch, a, fold);
+  }
   check_launch("fold");
 }
 

@@ -1,7 +1,7 @@
 // Products of the floating and complex types: float64, in chunks of 256 in source order.
 #include "core/exact_sum.h"
+#include "cuda/block_fold.cuh"
 #include "cuda/fold.cuh"
-#include "cuda/folds.h"
 #include "cuda/ordered_bits.cuh"
 
 namespace sow::detail::cuda {
@@ -48,16 +48,18 @@ template <class Kind>
 struct ProductFold {
   using Stored = typename Kind::Stored;
   using Acc = typename Kind::Wide;
+  using Partial = Acc;
   static constexpr bool kOrdered = true;
   static constexpr bool kRepairs = false;
   static constexpr int kPack = sizeof(Stored) >= 8 ? 1 : 4;
-  static_assert(sizeof(Acc) <= kLargestPartial);
 
   bool include_self;
   bool negate;
 
   __device__ Acc start() const { return Kind::one(); }
   __device__ void add(Acc& acc, Stored value) const { acc = times(acc, Kind::load(value, negate)); }
+  __device__ Partial start_partial() const { return Kind::one(); }
+  __device__ Partial to_partial(const Acc& acc) const { return acc; }
   __device__ void merge(Acc& acc, const Acc& other) const { acc = times(acc, other); }
   __device__ Acc first_chunk(const Acc& chunk, Stored old) const {
     return include_self ? times(Kind::load(old, false), chunk) : chunk;
@@ -66,27 +68,29 @@ struct ProductFold {
     out = Kind::store(first_chunk(acc, old));
     return true;
   }
-  __device__ bool finish_combined(const Acc& acc, Stored, int64_t, Stored& out) const {
+  __device__ bool finish_partial(const Acc& acc, Stored, int64_t, Stored& out) const {
     out = Kind::store(acc);
     return true;
   }
 };
 
 template <class Kind>
-void run_as(const Launch& launch, const Segments& segments, char* partials) {
-  run_fold(launch, segments, partials, ProductFold<Kind>{launch.problem.include_self, launch.problem.negate});
+void run_as(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block) {
+  const auto fold = ProductFold<Kind>{launch.problem.include_self, launch.problem.negate};
+  if (block != nullptr) run_block(launch, *block, fold);
+  else run_fold(launch, segments, memory, fold);
 }
 
 }  // namespace
 
-void fold_products(const Launch& launch, const Segments& segments, char* partials) {
+void fold_products(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block) {
   switch (launch.problem.dtype) {
-    case DType::float16: return run_as<Real<float16>>(launch, segments, partials);
-    case DType::bfloat16: return run_as<Real<bfloat16>>(launch, segments, partials);
-    case DType::float32: return run_as<Real<float>>(launch, segments, partials);
-    case DType::float64: return run_as<Real<double>>(launch, segments, partials);
-    case DType::complex64: return run_as<Complex<float>>(launch, segments, partials);
-    default: return run_as<Complex<double>>(launch, segments, partials);
+    case DType::float16: return run_as<Real<float16>>(launch, segments, memory, block);
+    case DType::bfloat16: return run_as<Real<bfloat16>>(launch, segments, memory, block);
+    case DType::float32: return run_as<Real<float>>(launch, segments, memory, block);
+    case DType::float64: return run_as<Real<double>>(launch, segments, memory, block);
+    case DType::complex64: return run_as<Complex<float>>(launch, segments, memory, block);
+    default: return run_as<Complex<double>>(launch, segments, memory, block);
   }
 }
 

@@ -1,7 +1,7 @@
 // Exact sums and means of the floating types, by segments.
 #include "core/exact_sum.h"
+#include "cuda/block_fold.cuh"
 #include "cuda/fold.cuh"
-#include "cuda/folds.h"
 #include "cuda/ordered_bits.cuh"
 
 namespace sow::detail::cuda {
@@ -11,13 +11,15 @@ namespace {
 template <class T>
 struct SumFold {
   using Stored = T;
-  // Two parts even for the narrow types: a place may meet millions of terms here, and repair is slow.
-  using Acc = CheckedSum<T, 2>;
+  // One float64 nearly always holds a chunk of the narrow types; a place may meet millions of terms,
+  // so chunks are merged in two.
+  using Acc = CheckedSum<T>;
+  using Partial = CheckedSum<T, 2>;
   using Long = LongAccumulator<T>;
   static constexpr bool kOrdered = false;
   static constexpr bool kRepairs = true;
+  static constexpr bool kLast = false;
   static constexpr int kPack = sizeof(T) == 8 ? 2 : 4;
-  static_assert(sizeof(Acc) <= kLargestPartial);
 
   bool include_self;
   bool negate;
@@ -25,17 +27,20 @@ struct SumFold {
 
   __device__ Acc start() const { return Acc(); }
   __device__ void add(Acc& acc, T value) const { acc.add(signed_term(value)); }
-  __device__ void merge(Acc& acc, const Acc& other) const { acc.merge(other); }
-  __device__ bool finish(Acc acc, T old, int64_t count, T& out) const {
-    if (include_self) acc.add(old);
-    if (!mean) return acc.round_to(out);
-    double sum;
-    if (!acc.to_double(sum)) return false;
-    out = divided(sum, count);
+  __device__ Partial start_partial() const { return Partial(); }
+  __device__ Partial to_partial(const Acc& acc) const { return Partial(acc.high(), acc.low(), acc.lost()); }
+  __device__ void merge(Partial& sum, const Partial& other) const { sum.merge(other); }
+  template <class Sum>
+  __device__ bool finish(Sum sum, T old, int64_t count, T& out) const {
+    if (include_self) sum.add(old);
+    if (!mean) return sum.round_to(out);
+    double total;
+    if (!sum.to_double(total)) return false;
+    out = divided(total, count);
     return true;
   }
-  __device__ bool finish_combined(const Acc& acc, T old, int64_t count, T& out) const {
-    return finish(acc, old, count, out);
+  __device__ bool finish_partial(const Partial& sum, T old, int64_t count, T& out) const {
+    return finish(sum, old, count, out);
   }
 
   __device__ void add(Long& sum, T value) const { sum.add(signed_term(value)); }
@@ -54,19 +59,21 @@ struct SumFold {
 };
 
 template <class T>
-void run_as(const Launch& launch, const Segments& segments, char* partials) {
+void run_as(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block) {
   const Problem& p = launch.problem;
-  run_fold(launch, segments, partials, SumFold<T>{p.include_self, p.negate, p.reduce == Reduce::mean});
+  const auto fold = SumFold<T>{p.include_self, p.negate, p.reduce == Reduce::mean};
+  if (block != nullptr) run_block(launch, *block, fold);
+  else run_fold(launch, segments, memory, fold);
 }
 
 }  // namespace
 
-void fold_sums(const Launch& launch, const Segments& segments, char* partials) {
+void fold_sums(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block) {
   switch (launch.problem.dtype) {
-    case DType::float16: return run_as<float16>(launch, segments, partials);
-    case DType::bfloat16: return run_as<bfloat16>(launch, segments, partials);
-    case DType::float32: return run_as<float>(launch, segments, partials);
-    default: return run_as<double>(launch, segments, partials);
+    case DType::float16: return run_as<float16>(launch, segments, memory, block);
+    case DType::bfloat16: return run_as<bfloat16>(launch, segments, memory, block);
+    case DType::float32: return run_as<float>(launch, segments, memory, block);
+    default: return run_as<double>(launch, segments, memory, block);
   }
 }
 

@@ -41,8 +41,25 @@ void spell_out(MaskProblem& problem, const Transfer& transfer, char* workspace, 
 inline constexpr int kMaskTile = 4096;
 inline int64_t mask_tiles(const MaskProblem& p) { return (p.mask_count + kMaskTile - 1) / kMaskTile; }
 
-// tile_rank[t] becomes the number of trues before tile t; the flag is set where there are more than
+// Tiles are cut into parts, one a warp.
+inline constexpr int kMaskPart = 512;
+inline constexpr int kTileParts = kMaskTile / kMaskPart;
+
+// What is known of a mask once it was scanned: the trues before each tile, and before each part in its
+// tile. Null where nobody asks for ranks.
+struct MaskRanks {
+  int64_t* tile = nullptr;
+  uint16_t* part = nullptr;
+};
+inline MaskRanks carve_ranks(Carver& carver, int64_t tiles) {
+  MaskRanks ranks;
+  ranks.tile = carver.take<int64_t>(tiles);
+  ranks.part = carver.take<uint16_t>(tiles * kTileParts);
+  return ranks;
+}
+
+// Fills `ranks`; the flag is set where there are more than
 // rank_limit values for.
-void scan_mask(const Launch& launch, const MaskProblem& problem, int64_t* tile_rank);
+void scan_mask(const Launch& launch, const MaskProblem& problem, const MaskRanks& ranks);
 
 }  // namespace sow::detail::cuda

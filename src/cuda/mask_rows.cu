@@ -2,8 +2,10 @@
 // is copied by the rank of its true; the mask is never expanded.
 #include <cstring>
 
+#include "cuda/failure.cuh"
 #include "cuda/mask.cuh"
-#include "cuda/vector.cuh"
+#include "cuda/row_mover.cuh"
+#include "cuda/strategies.h"
 
 namespace sow::detail::cuda {
 
@@ -24,63 +26,80 @@ __global__ void __launch_bounds__(kThreads) rank_rows(const __grid_constant__ Ma
   }
 }
 
-// A unit is one access of W bytes: mask position x column of its row.
-template <int W>
-__global__ void __launch_bounds__(kThreads) move_by_rank(const __grid_constant__ MaskProblem p, int64_t columns,
-                                                         FastDivider divider, bool narrow, const int64_t* row_rank) {
-  using Unit = WordOf<W>;
-  constexpr int kUnroll = 4;
-  const int64_t total = p.mask_count * columns;
-  const int64_t each = p.row / columns;  // elements a unit
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kUnroll + threadIdx.x;
-  Unit value[kUnroll];
-  char* to[kUnroll];
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const int64_t unit = first + u * kThreads;
-    to[u] = nullptr;
-    if (unit >= total) continue;
-    const int64_t m = narrow ? divider.quotient(static_cast<uint32_t>(unit)) : unit / columns;
-    const int64_t r = (unit - m * columns) * each;
+constexpr int kFewTiles = 16;
+
+// The same for a small mask, counts and limit included, by one block.
+__global__ void __launch_bounds__(kThreads) rank_few_rows(const __grid_constant__ MaskProblem p, int64_t* row_rank,
+                                                          const __grid_constant__ MaskReporter reporter) {
+  __shared__ uint16_t bits[kFewTiles][kThreads], before[kFewTiles][kThreads];
+  __shared__ int64_t ranks[kFewTiles];
+  const int tiles = static_cast<int>((p.mask_count + kMaskTile - 1) / kMaskTile);
+  int64_t all = 0;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const uint32_t mine = read_mask(p, static_cast<int64_t>(tile) * kMaskTile + threadIdx.x * kMaskPerThread);
+    bits[tile][threadIdx.x] = static_cast<uint16_t>(mine);
+    int total = 0;
+    before[tile][threadIdx.x] = static_cast<uint16_t>(scan_block(__popc(mine), total));
+    if (threadIdx.x == 0) ranks[tile] = all;
+    all += total;
+  }
+  __syncthreads();
+  const bool bad = p.side != MaskSide::skip && all * p.row > p.rank_limit;
+  if (bad && threadIdx.x == 0) reporter.keep_trues(all * p.row);
+  for (int m = static_cast<int>(threadIdx.x); m < p.mask_count; m += kThreads) {
+    const int tile = m / kMaskTile, group = m % kMaskTile / kMaskPerThread, in_group = m % kMaskPerThread;
+    const uint32_t word = bits[tile][group];
+    const int64_t rank = ranks[tile] + before[tile][group] + __popc(word & ((1u << in_group) - 1));
+    row_rank[m] = !bad && ((word >> in_group) & 1) ? rank : -1;
+  }
+}
+
+struct RankedRows {
+  MaskProblem p;
+  int64_t step[4];  // bytes from one access to the next, of each operand
+  bool whole_rows;  // else every row has one element
+  const int64_t* row_rank;
+
+  __device__ bool off() const { return false; }
+  __device__ RowMove operator()(int64_t row, bool&) const {
+    const int64_t m = whole_rows ? row : row / p.row;
     const int64_t rank = row_rank[m];
-    if (rank < 0 && p.base == nullptr) continue;
+    if (rank < 0 && p.base == nullptr) return {};
     int64_t at[4] = {};
-    if (p.spelled[0] != nullptr) {
-      for (int k = 0; k < 4; ++k) at[k] = p.spelled[k][m * p.row + r];
-    } else if (p.row_is_axis) {
+    if (whole_rows) {
       walk_to(p.mask_walk, m, 4, at);
-#pragma unroll
-      for (int k = 1; k < 4; ++k) at[k] += r * p.row_stride[k];
+    } else if (p.spelled[0] != nullptr) {
+      for (int k = 0; k < 4; ++k) at[k] = p.spelled[k][row];
     } else {
-      walk_to(p.walk, m * p.row + r, 4, at);
+      walk_to(p.walk, row, 4, at);
     }
-    const int64_t ranked = (rank * p.row + r) * p.rank_stride;
+    const int64_t ranked = (rank * p.row + (whole_rows ? 0 : row - m * p.row)) * p.rank_stride;
     const int64_t dst = p.side == MaskSide::destination ? ranked : at[MaskProblem::kDst];
     const int64_t src = p.side == MaskSide::source ? ranked : at[MaskProblem::kSrc];
-    to[u] = p.dst + dst * p.width;
-    if (rank < 0) value[u] = *reinterpret_cast<const Unit*>(p.base + at[MaskProblem::kBase] * p.width);
-    else if (p.src == nullptr) value[u] = *reinterpret_cast<const Unit*>(p.scalar);
-    else value[u] = *reinterpret_cast<const Unit*>(p.src + src * p.width);
+    char* to = p.dst + dst * p.width;
+    if (rank < 0) return {to, p.base + at[MaskProblem::kBase] * p.width, step[MaskProblem::kDst], step[MaskProblem::kBase]};
+    const char* from = p.src == nullptr ? reinterpret_cast<const char*>(p.scalar) : p.src + src * p.width;
+    return {to, from, step[MaskProblem::kDst], step[MaskProblem::kSrc]};
   }
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    if (to[u] != nullptr) *reinterpret_cast<Unit*>(to[u]) = value[u];
-  }
+};
+
+int64_t element_step(const MaskProblem& p, int slot) {
+  const bool ranked = (slot == MaskProblem::kDst && p.side == MaskSide::destination) ||
+                      (slot == MaskProblem::kSrc && p.side == MaskSide::source);
+  return ranked ? p.rank_stride : p.row_stride[slot];
 }
 
 // The widest access that all rows allow.
 int access_width(const MaskProblem& p) {
   if (!p.row_is_axis || p.spelled[0] != nullptr) return p.width;
   int64_t all = 16 | p.row * p.width;
-  const auto include = [&](int slot, const char* data, bool ranked) {
-    if (data == nullptr) return;
-    all |= static_cast<int64_t>(reinterpret_cast<uintptr_t>(data));
-    if ((ranked ? p.rank_stride : p.row_stride[slot]) != 1) all |= p.width;
-    for (int i = 0; !ranked && i < p.mask_walk.rank; ++i) all |= p.walk.axis[i].stride[slot] * p.width;
-  };
-  include(MaskProblem::kDst, p.dst, p.side == MaskSide::destination);
-  include(MaskProblem::kSrc, p.src, p.side == MaskSide::source);
-  include(MaskProblem::kBase, p.base, false);
+  const char* data[4] = {nullptr, p.dst, p.src, p.base};
+  for (int slot = 1; slot < 4; ++slot) {
+    if (data[slot] == nullptr) continue;
+    all |= static_cast<int64_t>(reinterpret_cast<uintptr_t>(data[slot]));
+    if (element_step(p, slot) != 1) all |= p.width;
+    for (int i = 0; i + 1 < p.walk.rank; ++i) all |= p.walk.axis[i].stride[slot] * p.width;
+  }
   return std::max(static_cast<int>(all & -all), p.width);
 }
 
@@ -90,43 +109,52 @@ bool supports(const Case& c) {
 
 double cost(const Case&) { return 1; }  // the only one for its problems
 
+bool is_few(const MaskProblem& p) { return mask_tiles(p) <= kFewTiles; }
+bool reports(const Case& c) { return is_few(make_mask_problem(c.transfer)); }
+
 size_t workspace(const Case& c) {
   const MaskProblem p = make_mask_problem(c.transfer);
   Carver carver(nullptr);
-  carver.take<int64_t>(mask_tiles(p));
+  carve_ranks(carver, mask_tiles(p));
   carver.take<int64_t>(p.mask_count);
   carver.take<char>(static_cast<int64_t>(spelling_bytes(p, c.transfer)));
   return carver.used();
 }
 
+void rank(const Launch& launch, const MaskProblem& p, MaskRanks ranks, int64_t* row_rank) {
+  if (is_few(p)) {
+    rank_few_rows<<<1, kThreads, 0, launch.stream>>>(p, row_rank,
+                                                     make_mask_reporter(launch.context, launch.problem_case.transfer));
+    return;
+  }
+  if (p.side == MaskSide::skip) ranks.tile = nullptr;
+  else scan_mask(launch, p, ranks);
+  const int64_t tiles = mask_tiles(p);
+  rank_rows<<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks.tile, row_rank, launch.flag);
+}
+
 void run(const Launch& launch) {
   MaskProblem p = make_mask_problem(launch.problem_case.transfer);
   Carver carver(launch.workspace);
-  const int64_t tiles = mask_tiles(p);
-  int64_t* tile_rank = carver.take<int64_t>(tiles);
+  const MaskRanks ranks = carve_ranks(carver, mask_tiles(p));
   int64_t* row_rank = carver.take<int64_t>(p.mask_count);
   spell_out(p, launch.problem_case.transfer, carver.take<char>(1), launch.stream);
-  if (p.side == MaskSide::skip) tile_rank = nullptr;
-  else scan_mask(launch, p, tile_rank);
-  rank_rows<<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, tile_rank, row_rank, launch.flag);
+  rank(launch, p, ranks, row_rank);
   const int width = access_width(p);
-  for (int at = p.width; at < 16; at += p.width) std::memcpy(p.scalar + at, p.scalar, p.width);
-  const int64_t columns = p.row * p.width / width, total = p.mask_count * columns;
-  FastDivider divider;
-  const bool narrow = total <= INT32_MAX;
-  if (narrow) divider.set(static_cast<uint32_t>(columns));
-  // Row strides of the leading axes, for every operand, are in mask_walk as well.
-  p.mask_walk = p.walk;
-  p.mask_walk.rank = p.row_is_axis ? p.walk.rank - 1 : p.walk.rank;
-  with_width(width, [&](auto w) {
-    move_by_rank<decltype(w)::value><<<blocks_for(total, 4 * kThreads), kThreads, 0, launch.stream>>>(
-        p, columns, divider, narrow, row_rank);
-  });
-  check_launch("mask");
+  for (int at = p.width; at < 16; at += p.width) std::memcpy(p.scalar + at, p.scalar, static_cast<size_t>(p.width));
+  RankedRows rows{p, {}, p.row_is_axis && p.spelled[0] == nullptr, row_rank};
+  // The leading axes with every operand's strides, for whole rows.
+  rows.p.mask_walk = p.walk;
+  if (rows.whole_rows) --rows.p.mask_walk.rank;
+  for (int slot = 1; slot < 4; ++slot) rows.step[slot] = width == p.width ? element_step(p, slot) * p.width : width;
+  if (p.src == nullptr) rows.step[MaskProblem::kSrc] = 0;
+  const RowTiling tiling(rows.whole_rows ? p.mask_count : p.positions(), rows.whole_rows ? p.row * p.width / width : 1);
+  launch_moves(width, rows, tiling, launch.stream);
 }
 
 }  // namespace
 
-const Strategy kMaskRows = {"mask rows", "whole rows copied by the rank of their true", supports, cost, workspace, run};
+const Strategy kMaskRows = {"mask rows", "whole rows copied by the rank of their true",
+                            supports, cost, workspace, run, reports};
 
 }  // namespace sow::detail::cuda

@@ -1,28 +1,76 @@
 // Reductions and assigns of any kind: positions sorted by place, then every place folded in order.
-#include "cuda/decode.cuh"
+#include <cmath>
+
 #include "cuda/folds.h"
-#include "cuda/vector.cuh"
+#include "cuda/row_mover.cuh"
+#include "cuda/strategies.h"
 
 namespace sow::detail::cuda {
 
 namespace {
 
-// The last position of each segment is moved; a unit is one element of a row.
+template <class U>
+__device__ bool is_last(const U* keys, int64_t i, int64_t count, int64_t places) {
+  return static_cast<int64_t>(keys[i]) < places && (i + 1 == count || keys[i + 1] != keys[i]);
+}
+
+// The last of each run of equal keys is the winner: its position is moved, row by row.
+template <class U>
+struct LastRows {
+  Problem p;
+  RowSteps steps;
+  const U* keys;
+  const U* order;
+  const Flag* flag;
+
+  __device__ bool off() const { return is_bad(flag); }
+  __device__ RowMove operator()(int64_t row, bool&) const {
+    const int64_t count = p.outer_count * p.item_count;
+    const int64_t free = p.free.rank == 0 ? 0 : row / count, i = row - free * count;
+    if (!is_last(keys, i, count, p.places)) return {};
+    const int64_t position = static_cast<int64_t>(order[i]);
+    const Column column = free_at(p, free);
+    const char* from = reinterpret_cast<const char*>(p.scalar);
+    if (p.src != nullptr) from = p.src + (decode_src(p, position) + column.src) * p.width;
+    return {p.dst + (decode_dst(p, position) + column.dst) * p.width, from, steps.dst, steps.src};
+  }
+};
+
+// The same for single elements that travelled with their keys.
 template <int W>
-__global__ void move_last(const __grid_constant__ Problem p, const __grid_constant__ Segments s, const Flag* flag) {
+__global__ void move_last_values(const __grid_constant__ Problem p, const uint32_t* keys, const uint32_t* values,
+                                 const Flag* flag) {
   using Unit = WordOf<W>;
   if (is_bad(flag)) return;
-  const int64_t shorts = static_cast<int64_t>(s.counts->shorts);
-  const int64_t total = (shorts + static_cast<int64_t>(s.counts->longs >> kChunkBits)) * p.row;
-  for (int64_t unit = global_thread(); unit < total; unit += grid_threads()) {
-    const int64_t which = unit / p.row, column = unit - which * p.row;
-    const int64_t last = (which < shorts ? s.shorts[which].end : s.longs[which - shorts].end) - 1;
-    const int64_t position = s.wide ? static_cast<int64_t>(static_cast<const uint64_t*>(s.order)[last])
-                                    : static_cast<int64_t>(static_cast<const uint32_t*>(s.order)[last]);
-    const int64_t dst = decode_dst(p, position), src = decode_src(p, position);
-    reinterpret_cast<Unit*>(p.dst)[dst + column * p.row_dst] =
-        p.src == nullptr ? *reinterpret_cast<const Unit*>(p.scalar)
-                         : reinterpret_cast<const Unit*>(p.src)[src + column * p.row_src];
+  const int64_t count = p.outer_count * p.item_count;
+  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
+    if (!is_last(keys, i, count, p.places)) continue;
+    reinterpret_cast<Unit*>(p.dst)[offset_of_place(p, keys[i])] = static_cast<Unit>(values[i]);
+  }
+}
+
+void assign_last(const Launch& launch, const Segments& s) {
+  Problem p = launch.problem;
+  const int64_t count = p.positions();
+  const int blocks = blocks_for(count, kThreads, 64 * launch.device.processors);
+  const uint32_t* keys = static_cast<const uint32_t*>(s.keys);
+  if (s.payload) {
+    const uint32_t* values = static_cast<const uint32_t*>(s.items);
+    if (p.width == 4) move_last_values<4><<<blocks, kThreads, 0, launch.stream>>>(p, keys, values, launch.flag);
+    else if (p.width == 2) move_last_values<2><<<blocks, kThreads, 0, launch.stream>>>(p, keys, values, launch.flag);
+    else move_last_values<1><<<blocks, kThreads, 0, launch.stream>>>(p, keys, values, launch.flag);
+    check_launch("ordered");
+    return;
+  }
+  const int width = row_access(p);
+  const RowTiling tiling(count * p.free.count, p.row * p.width / width);
+  const RowSteps steps = row_steps(p, width);
+  if (s.wide) {
+    launch_moves(width, LastRows<uint64_t>{p, steps, static_cast<const uint64_t*>(s.keys),
+                                           static_cast<const uint64_t*>(s.items), launch.flag}, tiling, launch.stream);
+  } else {
+    launch_moves(width, LastRows<uint32_t>{p, steps, keys, static_cast<const uint32_t*>(s.items), launch.flag},
+                 tiling, launch.stream);
   }
 }
 
@@ -36,21 +84,34 @@ bool supports(const Case& c) {
 double cost(const Case& c) {
   const Problem& p = c.problem;
   const double positions = static_cast<double>(p.positions());
-  const double sort = p.dst_keys == 0 ? 0 : 30000 + positions * 0.035;
-  const double sectors = std::max<double>(static_cast<double>(p.row) * p.width, 32);
-  return 8 * kLaunchNs + sort + positions * (sectors + 16) / kBytesPerNs;
+  // A pass of the sort takes 5 ns a thousand pairs, the keys and segments about as much again.
+  double bits = 1;
+  while (bits < 62 && std::exp2(bits) < static_cast<double>(p.places)) ++bits;
+  const double sort = p.dst_keys == 0 ? 0 : 30000 + positions * (0.010 + 0.005 * std::ceil(bits / 8));
+  const double sectors = has_payload(p) ? 8 : std::max<double>(static_cast<double>(p.columns()) * p.width, 64);
+  return 8 * kLaunchNs + kCheckedCallNs + sort + positions * (sectors + 16) / (0.8 * kBytesPerNs);
 }
 
-char* carve_partials(Carver& carver, const Problem& p, const Segments& bounds) {
-  return carver.take<char>(p.reduce == Reduce::assign
-                               ? 0
-                               : bounds.most_chunks * p.row * static_cast<int64_t>(kLargestPartial));
+FoldMemory carve_memory(Carver& carver, const Problem& p) {
+  FoldMemory memory;
+  if (p.reduce == Reduce::assign) return memory;
+  const Segments bounds = segment_bounds(p);
+  memory.scalar = carver.take<char>(sizeof(p.scalar));
+  memory.any_unsettled = carver.take<uint32_t>(1);
+  memory.partials = carver.take<char>(bounds.most_chunks * p.columns() * static_cast<int64_t>(kLargestPartial));
+  // A bit for each lane: a row takes as many as it has elements, rounded up to a power of two or to 32.
+  int64_t lanes = 1;
+  while (lanes < p.row && lanes < 32) lanes *= 2;
+  if (lanes == 32) lanes = (p.row + 31) / 32 * 32;
+  const int64_t bits = bounds.runs ? p.positions() : bounds.most_shorts * p.free.count * lanes;
+  memory.unsettled = carver.take<uint32_t>(bits / 32 + 1);
+  return memory;
 }
 
 size_t workspace(const Case& c) {
   Carver carver(nullptr);
   carver.take<char>(static_cast<int64_t>(segments_workspace(c)));
-  carve_partials(carver, c.problem, segment_bounds(c.problem));
+  carve_memory(carver, c.problem);
   return carver.used();
 }
 
@@ -58,21 +119,17 @@ void run(const Launch& launch) {
   const Problem& p = launch.problem;
   Carver carver(launch.workspace);
   char* segments_memory = carver.take<char>(static_cast<int64_t>(segments_workspace(launch.problem_case)));
-  char* partials = carve_partials(carver, p, segment_bounds(p));
+  const FoldMemory memory = carve_memory(carver, p);
   const Segments segments = make_segments(launch, segments_memory);
-  if (p.reduce == Reduce::assign) {
-    const int blocks = blocks_for(segments.most_shorts * p.row, kThreads, 16 * launch.device.processors);
-    with_width(p.width, [&](auto w) {
-      move_last<decltype(w)::value><<<blocks, kThreads, 0, launch.stream>>>(p, segments, launch.flag);
-    });
-    check_launch("ordered");
-    return;
+  if (p.reduce == Reduce::assign) return assign_last(launch, segments);
+  if (p.src == nullptr) {
+    check(cudaMemcpyAsync(memory.scalar, p.scalar, sizeof(p.scalar), cudaMemcpyHostToDevice, launch.stream), "ordered");
   }
   const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
-  if (p.dtype < DType::float16) fold_integers(launch, segments, partials);
-  else if (sums) fold_sums(launch, segments, partials);
-  else if (p.reduce == Reduce::mul) fold_products(launch, segments, partials);
-  else fold_integers(launch, segments, partials);
+  if (p.dtype < DType::float16) fold_integers(launch, segments, memory);
+  else if (sums) fold_sums(launch, segments, memory);
+  else if (p.reduce == Reduce::mul) fold_products(launch, segments, memory);
+  else fold_integers(launch, segments, memory);
 }
 
 }  // namespace

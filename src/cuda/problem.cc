@@ -20,9 +20,19 @@ void Walk::finish() {
   for (int i = 0; i < rank; ++i) axis[i].divider.set(static_cast<uint32_t>(axis[i].size));
 }
 
+namespace {
+
+bool is_free(const Axis& axis) {
+  return std::all_of(axis.index.begin(), axis.index.end(), [](int64_t stride) { return stride == 0; });
+}
+
+}  // namespace
+
 bool fits_problem(const Transfer& t, const Canonical& canonical) {
+  const auto free = static_cast<size_t>(std::count_if(canonical.outer.begin(), canonical.outer.end(), is_free));
   return t.dst_index.size() + t.src_index.size() <= static_cast<size_t>(kMaxKeys) &&
-         canonical.outer.size() + canonical.items.size() <= static_cast<size_t>(kWalkAxes);
+         free <= static_cast<size_t>(kWalkAxes) &&
+         canonical.outer.size() - free + canonical.items.size() <= static_cast<size_t>(kWalkAxes);
 }
 
 namespace {
@@ -40,10 +50,12 @@ int alignment_of(const Problem& p, bool with_source) {
   const int64_t width = p.width;
   int64_t all = 16 | (p.row * width) | static_cast<int64_t>(reinterpret_cast<uintptr_t>(p.dst));
   if (with_source) all |= static_cast<int64_t>(reinterpret_cast<uintptr_t>(p.src));
-  if (p.spelled_dst != nullptr) return static_cast<int>(std::min(lowest_bit(all), width));
-  for (int i = 0; i < p.walk.rank; ++i) {
-    all |= p.walk.axis[i].stride[0] * width;
-    if (with_source) all |= p.walk.axis[i].stride[1] * width;
+  if (p.spelled) return static_cast<int>(std::min(lowest_bit(all), width));
+  for (const Walk* walk : {&p.walk, &p.free}) {
+    for (int i = 0; i < walk->rank; ++i) {
+      all |= walk->axis[i].stride[0] * width;
+      if (with_source) all |= walk->axis[i].stride[1] * width;
+    }
   }
   for (int k = 0; k < p.dst_keys; ++k) all |= p.keys[k].scale * width;
   for (int k = p.dst_keys; with_source && k < p.dst_keys + p.src_keys; ++k) all |= p.keys[k].scale * width;
@@ -85,17 +97,32 @@ Problem make_problem(const Transfer& t, const Canonical& canonical) {
   p.dst_keys = static_cast<int>(t.dst_index.size());
   p.src_keys = static_cast<int>(t.src_index.size());
   p.zero_dropped = t.dst_index.empty() && t.reduce == Reduce::assign;
+  const bool fits = fits_problem(t, canonical);
+  p.spelled = !fits;
+  if (fits) {
+    p.outer_count = 1;
+    for (const Axis& axis : canonical.outer) {
+      push_axis(is_free(axis) ? p.free : p.walk, axis);
+      if (!is_free(axis)) p.outer_count *= axis.size;
+    }
+    for (const Axis& axis : canonical.items) push_axis(p.walk, axis);
+    p.walk.finish();
+    p.free.finish();
+  }
   p.places = p.outer_count;
   for (const IndexOperand& index : t.dst_index) p.places *= index.extent;
   if (p.item_count <= INT32_MAX) p.item_divider.set(static_cast<uint32_t>(p.item_count));
-  if (!fits_problem(t, canonical)) return p;
-  for (const Axis& axis : canonical.outer) push_axis(p.walk, axis);
-  for (const Axis& axis : canonical.items) push_axis(p.walk, axis);
-  p.walk.finish();
+  if (!fits) return p;
   int k = 0;
   for (const IndexOperand& index : t.dst_index) p.keys[k++] = key_operand(index);
   for (const IndexOperand& index : t.src_index) p.keys[k++] = key_operand(index);
   return p;
+}
+
+int row_access(Problem& p) {
+  const int width = std::max(p.src == nullptr ? row_alignment_dst(p) : row_alignment(p), p.width);
+  for (int at = p.width; at < 16; at += p.width) std::memcpy(p.scalar + at, p.scalar, static_cast<size_t>(p.width));
+  return width;
 }
 
 int row_alignment(const Problem& p) { return alignment_of(p, true); }

@@ -25,7 +25,7 @@ struct FastDivider {
 
 // The most dimensions and operands a Walk holds. What has more is spelled out in memory first
 // (spell.cu), so there is no limit on either.
-inline constexpr int kWalkAxes = 10;
+inline constexpr int kWalkAxes = 8;
 inline constexpr int kMaxKeys = 4;
 inline constexpr int kSlots = 2 + kMaxKeys;  // dst, src, keys
 
@@ -60,7 +60,8 @@ struct Flag {
   int64_t trues;
 };
 
-// Positions are outer x items, items running fastest; each moves a row.
+// Positions are outer x items, items running fastest. Each moves columns: free x row, where `free`
+// are the outer dimensions that no index depends on, so that an index is ordered once for them all.
 struct Problem {
   char* dst = nullptr;
   const char* src = nullptr;  // null: the scalar
@@ -68,13 +69,16 @@ struct Problem {
   Walk walk;
   int dst_keys = 0, src_keys = 0;
   KeyOperand keys[kMaxKeys];
-  // Where the walk and the keys were spelled out: places (-1: dropped) and offsets by position.
+  // Where the walk and the keys do not fit they are spelled out before anything runs: places (-1:
+  // dropped) and offsets by position.
+  bool spelled = false;
   const int64_t* spelled_place = nullptr;
   const int64_t* spelled_dst = nullptr;
   const int64_t* spelled_src = nullptr;
 
   int64_t outer_count = 1, item_count = 1;
   FastDivider item_divider;
+  Walk free;           // slots 0 and 1 alone
   int64_t places = 1;  // what positions may meet in: outer x the extents of dst's keys
   int64_t row = 1, row_dst = 0, row_src = 0;
 
@@ -87,6 +91,7 @@ struct Problem {
   bool zero_dropped = false;  // a gather gives zero where its key is dropped or bad
 
   int64_t positions() const { return outer_count * item_count; }
+  int64_t columns() const { return free.count * row; }
 };
 
 int width_of(DType dtype);  // as size_of, which this library does not hold
@@ -101,5 +106,8 @@ Problem make_problem(const Transfer& transfer, const Canonical& canonical);
 int row_alignment(const Problem& problem);
 // The same for the destination alone, for a scalar source.
 int row_alignment_dst(const Problem& problem);
+
+// How many bytes of a row can be moved at a time; the scalar is repeated to fill them.
+int row_access(Problem& problem);
 
 }  // namespace sow::detail::cuda

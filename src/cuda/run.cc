@@ -77,21 +77,23 @@ void run_plain(const CudaContext& context, const Transfer& t) {
   const Case problem_case{t, canonical, problem, device};
   const bool writes = !empty && (!all_keys_bad(t) || problem.zero_dropped);
   const Strategy* strategy = writes ? &choose(problem_case, context.forced) : nullptr;
+  const bool reported = strategy != nullptr && strategy->reports != nullptr && strategy->reports(problem_case);
+  const bool flagged = !reported && (keys_checked || mask_checked);
   Carver measure(nullptr);
-  measure.take<Flag>(1);
+  measure.take<Flag>(flagged ? 1 : 0);
   measure.take<char>(static_cast<int64_t>(spelled));
   measure.take<char>(strategy == nullptr ? 0 : static_cast<int64_t>(strategy->workspace(problem_case)));
   const Scratch scratch(context, measure.used());
   Carver carver(scratch.data());
-  Flag* flag = carver.take<Flag>(1);
+  Flag* flag = carver.take<Flag>(flagged ? 1 : 0);
   char* spelling = carver.take<char>(static_cast<int64_t>(spelled));
   char* workspace = carver.take<char>(1);
-  if (keys_checked || mask_checked) check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
+  if (flagged) check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
   else flag = nullptr;
   if (spelled != 0) spell_out(problem, t, canonical, spelling, flag, stream);
   if (strategy != nullptr) strategy->run({context, problem_case, problem, device, stream, flag, workspace});
-  if (keys_checked) report_bad_keys(context, t, flag, strategy == nullptr);
-  if (mask_checked) report_bad_mask(context, t, flag);
+  if (flagged && keys_checked) report_bad_keys(context, t, flag, strategy == nullptr);
+  if (flagged && mask_checked) report_bad_mask(context, t, flag);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Groups positions by place: keys, a stable sort, and the list of segments.
+// Groups items by place: keys, a stable sort, and the lists of segments.
 #include "cuda/segments.h"
 
-#include "cuda/decode.cuh"
+#include "cuda/segments.cuh"
 #include "cuda/sort.h"
 
 namespace sow::detail::cuda {
@@ -11,117 +11,148 @@ namespace {
 constexpr int kPerThread = 8;
 constexpr int kTile = kThreads * kPerThread;
 
-// Dropped and bad positions go to the end, behind every place.
+__device__ uint32_t load_bits(const Problem& p, int64_t src) {
+  if (p.width == 4) return __ldcs(reinterpret_cast<const uint32_t*>(p.src) + src);
+  if (p.width == 2) return reinterpret_cast<const uint16_t*>(p.src)[src];
+  return reinterpret_cast<const uint8_t*>(p.src)[src];
+}
+
+// What travels with a key: see Segments.
+enum class Carry { position, offset, value };
+
+// Dropped items go to the end, behind every place; where a key is bad nothing will be written. With
+// `keys` null the items alone are written, in their own order.
 template <class U>
-__global__ void make_keys(const __grid_constant__ Problem p, U* keys, U* values, Flag* flag) {
-  const int64_t count = p.outer_count * p.item_count;
-  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
-    bool bad = false;
-    const Item item = decode(p, i, bad);
-    if (bad) mark_bad(flag);
-    keys[i] = static_cast<U>(item.place < 0 ? p.places : item.place);
-    values[i] = static_cast<U>(i);
-  }
-}
-
-// The first index after `at` whose key differs, by galloping: most segments are short.
-template <class U>
-__device__ int64_t end_of_run(const U* keys, int64_t at, int64_t count) {
-  const U key = keys[at];
-  int64_t low = at, step = 1;  // keys[low] == key
-  while (low + step < count && keys[low + step] == key) {
-    low += step;
-    step *= 2;
-  }
-  int64_t high = min(low + step, count);  // keys[high] != key, or the end
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    (keys[middle] == key ? low : high) = middle;
-  }
-  return high;
-}
-
-__device__ int scan_counts(int value, int& total) {
-  __shared__ int warp_sums[kThreads / 32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int inclusive = value;
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
-  if (lane == 31) warp_sums[warp] = inclusive;
-  __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int w = 0; w < kThreads / 32; ++w) {
-    if (w < warp) before += warp_sums[w];
-    total += warp_sums[w];
-  }
-  return before + inclusive - value;
-}
-
-__device__ void add_long(int64_t begin, int64_t end, LongSegment* longs, SegmentCounts* counts) {
-  const unsigned long long chunks = static_cast<unsigned long long>((end - begin + kChunk - 1) / kChunk);
-  // One addition for both numbers, so that the list is in the order of the chunks.
-  const unsigned long long before = atomicAdd(&counts->longs, (1ull << kChunkBits) + chunks);
-  longs[before >> kChunkBits] = {begin, end, static_cast<int64_t>(before & ((1ull << kChunkBits) - 1))};
-}
-
-// The order of the list does not matter: every segment is a place of its own.
-template <class U>
-__global__ void __launch_bounds__(kThreads) list_segments(const U* keys, int64_t count, int64_t places,
-                                                          Segment* shorts, LongSegment* longs,
-                                                          SegmentCounts* counts) {
-  __shared__ unsigned long long base;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile + threadIdx.x * kPerThread;
-  int64_t end[kPerThread];
-  int heads = 0;
+__global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ Problem p, Carry carry, U* keys,
+                                                       U* items, Flag* flag) {
+  constexpr int kUnroll = 4;
+  const int64_t count = p.outer_count * p.item_count, step = grid_threads();
+  const bool simple = is_simple(p);
+  const U last = static_cast<U>(p.bounds == Bounds::drop ? p.places : 0);
+  bool bad = false;
+  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
+    int64_t place[kUnroll], src[kUnroll];
+    uint32_t bits[kUnroll];
 #pragma unroll
-  for (int k = 0; k < kPerThread; ++k) {
-    const int64_t at = first + k;
-    end[k] = 0;
-    if (at >= count || keys[at] >= static_cast<U>(places) || (at > 0 && keys[at - 1] == keys[at])) continue;
-    end[k] = end_of_run(keys, at, count);
-    if (end[k] - at > kChunk) {
-      add_long(at, end[k], longs, counts);
-      end[k] = 0;
-    } else {
-      ++heads;
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t i = first + u * step;
+      place[u] = -1;
+      if (i < count) place[u] = place_of(p, simple, i, src[u], bad);
+      if (carry == Carry::value && place[u] >= 0) bits[u] = load_bits(p, src[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t i = first + u * step;
+      if (i >= count) continue;
+      if (keys != nullptr) keys[i] = place[u] < 0 ? last : static_cast<U>(place[u]);
+      if (carry == Carry::position) items[i] = static_cast<U>(i);
+      else if (place[u] < 0) items[i] = 0;
+      else items[i] = carry == Carry::value ? static_cast<U>(bits[u]) : static_cast<U>(p.src == nullptr ? 0 : src[u]);
     }
   }
-  int total = 0;
-  const int before = scan_counts(heads, total);
-  if (threadIdx.x == 0) base = atomicAdd(&counts->shorts, static_cast<unsigned long long>(total));
-  __syncthreads();
-  unsigned long long slot = base + before;
+  if (bad) mark_bad(flag);
+}
+
+// Lists the segments that begin in a tile of keys, in no particular order: every one is a place of
+// its own. A long one leaves an empty entry among the short ones.
+template <class U>
+__global__ void __launch_bounds__(kThreads) list_segments(const __grid_constant__ Problem p, const U* keys,
+                                                          const U* items, int64_t count, Segment* shorts, LongSegment* longs,
+                                                          SegmentCounts* counts) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ int heads[kTile];
+  __shared__ int before[kPerThread * kWarps + 1];
+  __shared__ unsigned long long base;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  uint32_t ballots[kPerThread];
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {
-    if (end[k] != 0) shorts[slot++] = {first + k, end[k]};
+    const int64_t at = first + k * kThreads + threadIdx.x;
+    bool head = false;
+    if (at < count) {
+      const U key = keys[at];
+      head = static_cast<int64_t>(key) < p.places && (at == 0 || keys[at - 1] != key);
+    }
+    ballots[k] = __ballot_sync(~0u, head);
+    if (lane == 0) before[k * kWarps + warp + 1] = __popc(ballots[k]);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    before[0] = 0;
+    for (int i = 1; i <= kPerThread * kWarps; ++i) before[i] += before[i - 1];
+    base = atomicAdd(&counts->shorts, static_cast<unsigned long long>(before[kPerThread * kWarps]));
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    if (!((ballots[k] >> lane) & 1)) continue;
+    heads[before[k * kWarps + warp] + __popc(ballots[k] & ((1u << lane) - 1))] = k * kThreads + static_cast<int>(threadIdx.x);
+  }
+  __syncthreads();
+  const int total = before[kPerThread * kWarps];
+  for (int j = static_cast<int>(threadIdx.x); j < total; j += kThreads) {
+    const int64_t begin = first + heads[j];
+    const int64_t end = j + 1 < total ? first + heads[j + 1] : end_of_run(keys, begin, count);
+    const bool is_long = end - begin > kChunk;
+    const int64_t dst = p.spelled ? p.spelled_dst[items[begin]] : offset_of_place(p, static_cast<int64_t>(keys[begin]));
+    shorts[base + j] = {begin, dst, is_long ? 0 : static_cast<int32_t>(end - begin)};
+    if (is_long) add_long(begin, end - begin, dst, longs, counts);
   }
 }
 
-// Without an index every place has the same number of positions, one after another.
-__global__ void list_equal(int64_t places, int64_t items, Segment* shorts, LongSegment* longs, SegmentCounts* counts) {
-  const int64_t chunks = (items + kChunk - 1) / kChunk;
-  for (int64_t i = global_thread(); i < places; i += grid_threads()) {
-    if (chunks > 1) longs[i] = {i * items, (i + 1) * items, i * chunks};
-    else shorts[i] = {i * items, (i + 1) * items};
+// Positions become the offsets of their sources.
+template <class U>
+__global__ void spell_sources(const __grid_constant__ Problem p, U* items) {
+  const int64_t count = p.outer_count * p.item_count;
+  for (int64_t i = global_thread(); i < count; i += grid_threads()) items[i] = static_cast<U>(p.spelled_src[items[i]]);
+}
+
+// Without an index every place has the same number of items, one after another.
+__global__ void list_equal(const __grid_constant__ Problem p, Segment* shorts, LongSegment* longs,
+                           SegmentCounts* counts) {
+  const int64_t items = p.item_count, chunks = (items + kChunk - 1) / kChunk;
+  for (int64_t i = global_thread(); i < p.outer_count; i += grid_threads()) {
+    const int64_t dst = decode_dst(p, i * items);
+    if (chunks > 1) longs[i] = {i * items, dst, items, i * chunks};
+    else shorts[i] = {i * items, dst, static_cast<int32_t>(items)};
   }
   if (global_thread() != 0) return;
-  counts->shorts = chunks > 1 ? 0 : static_cast<unsigned long long>(places);
-  counts->longs = chunks > 1 ? (static_cast<unsigned long long>(places) << kChunkBits) + places * chunks : 0;
+  const unsigned long long places = static_cast<unsigned long long>(p.outer_count);
+  counts->shorts = chunks > 1 ? 0 : places;
+  counts->longs = chunks > 1 ? (places << kChunkBits) + places * chunks : 0;
 }
 
-bool is_wide(const Problem& p) { return p.positions() >= UINT32_MAX || p.places >= UINT32_MAX; }
+// Offsets that may be negative, or do not fit 32 bits, make everything wide.
+bool is_narrow_source(const Problem& p) {
+  if (p.spelled) return false;
+  int64_t most = 0;
+  for (int i = 0; i < p.walk.rank; ++i) {
+    const WalkAxis& axis = p.walk.axis[i];
+    if (axis.stride[1] < 0) return false;
+    most += axis.stride[1] * (axis.size - 1);
+  }
+  for (int k = p.dst_keys; k < p.dst_keys + p.src_keys; ++k) {
+    if (p.keys[k].scale < 0) return false;
+    most += p.keys[k].scale * (p.keys[k].extent > 0 ? p.keys[k].extent - 1 : 0);
+  }
+  return most < UINT32_MAX;
+}
+
+bool is_wide(const Problem& p) {
+  return p.positions() >= UINT32_MAX || p.places >= UINT32_MAX || !is_narrow_source(p);
+}
 
 // Whether positions are in order as they are: nothing indexed, nothing that might be left out.
 bool is_ordered(const Problem& p) {
   return p.dst_keys == 0 && (p.src_keys == 0 || p.bounds == Bounds::clip || p.bounds == Bounds::promise);
 }
 
-int bits_for(int64_t places) {
+// Of the largest key; dropped ones have one more.
+int key_bits(const Problem& p) {
+  const int64_t largest = p.places - (p.bounds == Bounds::drop ? 0 : 1);
   int bits = 1;
-  while (bits < 63 && (int64_t{1} << bits) <= places) ++bits;
+  while (bits < 63 && (int64_t{1} << bits) <= largest) ++bits;
   return bits;
 }
 
@@ -134,7 +165,7 @@ struct Lists {
 Lists carve_lists(Carver& carver, const Segments& bounds) {
   Lists lists;
   lists.counts = carver.take<SegmentCounts>(1);
-  lists.shorts = carver.take<Segment>(bounds.most_shorts);
+  lists.shorts = carver.take<Segment>(bounds.runs ? 0 : bounds.most_shorts);
   lists.longs = carver.take<LongSegment>(bounds.most_longs);
   return lists;
 }
@@ -145,9 +176,14 @@ size_t carve_sort(Carver& carver, const Problem& p, U* (&keys)[2], U* (&values)[
     keys[i] = carver.take<U>(p.positions());
     values[i] = carver.take<U>(p.positions());
   }
-  const size_t bytes = sort_workspace<U>(p.positions(), bits_for(p.places));
+  const size_t bytes = sort_workspace<U>(p.positions(), key_bits(p));
   scratch = carver.take<char>(static_cast<int64_t>(bytes));
   return bytes;
+}
+
+Carry carried(const Problem& p) {
+  if (has_payload(p)) return Carry::value;
+  return p.reduce == Reduce::assign || p.spelled ? Carry::position : Carry::offset;
 }
 
 template <class U>
@@ -158,19 +194,38 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
   char* scratch;
   const int64_t count = p.positions();
   const size_t bytes = carve_sort<U>(carver, p, keys, values, scratch);
-  make_keys<U><<<blocks_for(count, kThreads, 32 * launch.device.processors), kThreads, 0, launch.stream>>>(
-      p, keys[0], values[0], launch.flag);
-  sort_pairs<U>(keys, values, count, bits_for(p.places), scratch, bytes, launch.stream);
+  make_items<U><<<blocks_for(count, 4 * kThreads, 32 * launch.device.processors), kThreads, 0, launch.stream>>>(
+      p, carried(p), keys[0], values[0], launch.flag);
+  sort_pairs<U>(keys, values, count, key_bits(p), scratch, bytes, launch.stream);
+  out.keys = keys[0];
+  out.items = values[0];
+  if (p.reduce == Reduce::assign) return;  // the last of each run is seen without a list
   check(cudaMemsetAsync(lists.counts, 0, sizeof(SegmentCounts), launch.stream), "segments");
-  list_segments<U><<<blocks_for(count, kTile), kThreads, 0, launch.stream>>>(keys[0], count, p.places, lists.shorts,
-                                                                             lists.longs, lists.counts);
-  out.order = values[0];
+  if (out.runs) return;
+  list_segments<U><<<blocks_for(count, kTile), kThreads, 0, launch.stream>>>(p, keys[0], values[0], count,
+                                                                             lists.shorts, lists.longs, lists.counts);
+  if (p.spelled) spell_sources<U><<<blocks_for(count, kThreads, 4096), kThreads, 0, launch.stream>>>(p, values[0]);
+}
+
+template <class U>
+void list_in_order(const Launch& launch, Carver& carver, const Lists& lists, Segments& out) {
+  const Problem& p = launch.problem;
+  U* items = carver.take<U>(p.positions());
+  const int blocks = blocks_for(p.positions(), 4 * kThreads, 32 * launch.device.processors);
+  make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, Carry::offset, nullptr, items, launch.flag);
+  list_equal<<<blocks_for(p.outer_count, kThreads, 4096), kThreads, 0, launch.stream>>>(p, lists.shorts, lists.longs,
+                                                                                        lists.counts);
+  out.items = items;
 }
 
 }  // namespace
 
 Segments segment_bounds(const Problem& p) {
   Segments bounds;
+  bounds.wide = is_wide(p);
+  bounds.payload = has_payload(p);
+  // 2^26 values: runs of 4 take 1.9 ms so and 2.2 by a list, runs of 16 2.7 and 1.6 (H200, 2026-11-15).
+  bounds.runs = bounds.payload && p.positions() <= 8 * p.places;
   const int64_t positions = p.positions();
   if (is_ordered(p)) {
     const bool is_long = p.item_count > kChunk;
@@ -179,24 +234,29 @@ Segments segment_bounds(const Problem& p) {
     bounds.most_chunks = is_long ? p.outer_count * ((p.item_count + kChunk - 1) / kChunk) : 0;
     return bounds;
   }
-  bounds.wide = is_wide(p);
-  bounds.most_shorts = std::min(positions, p.places);
+    bounds.most_shorts = std::min(positions, p.places);
   bounds.most_longs = positions / (kChunk + 1);
   bounds.most_chunks = positions / kChunk + bounds.most_longs;
   return bounds;
 }
 
+bool has_payload(const Problem& p) {
+  return p.columns() == 1 && p.width <= 4 && p.src != nullptr && !p.spelled && !is_ordered(p) && !is_wide(p);
+}
+
 size_t segments_workspace(const Case& c) {
+  const Problem& p = c.problem;
   Carver carver(nullptr);
-  carve_lists(carver, segment_bounds(c.problem));
-  if (is_ordered(c.problem)) return carver.used();
+  carve_lists(carver, segment_bounds(p));
   char* scratch;
-  if (is_wide(c.problem)) {
+  if (is_ordered(p)) {
+    carver.take<char>(p.positions() * (is_wide(p) ? 8 : 4));
+  } else if (is_wide(p)) {
     uint64_t *keys[2], *values[2];
-    carve_sort<uint64_t>(carver, c.problem, keys, values, scratch);
+    carve_sort<uint64_t>(carver, p, keys, values, scratch);
   } else {
     uint32_t *keys[2], *values[2];
-    carve_sort<uint32_t>(carver, c.problem, keys, values, scratch);
+    carve_sort<uint32_t>(carver, p, keys, values, scratch);
   }
   return carver.used();
 }
@@ -210,8 +270,8 @@ Segments make_segments(const Launch& launch, char* workspace) {
   out.longs = lists.longs;
   out.counts = lists.counts;
   if (is_ordered(p)) {
-    list_equal<<<blocks_for(p.outer_count, kThreads, 4096), kThreads, 0, launch.stream>>>(
-        p.outer_count, p.item_count, lists.shorts, lists.longs, lists.counts);
+    if (out.wide) list_in_order<uint64_t>(launch, carver, lists, out);
+    else list_in_order<uint32_t>(launch, carver, lists, out);
   } else if (out.wide) {
     sort_into<uint64_t>(launch, carver, lists, out);
   } else {

@@ -1,4 +1,4 @@
-// Positions grouped by the place they meet in: sorted stably, and cut into segments.
+// Items grouped by the place they meet in: sorted stably, and cut into segments.
 #pragma once
 
 #include "cuda/strategy.h"
@@ -9,12 +9,14 @@ namespace sow::detail::cuda {
 inline constexpr int kChunk = 256;
 
 struct Segment {
-  int64_t begin, end;  // in `order`
+  int64_t begin;  // its first item
+  int64_t dst;    // element offset of its place
+  int32_t count;  // of items; 0: nothing to do
 };
 
 // Segments of more than a chunk, with the number of their first chunk.
 struct LongSegment {
-  int64_t begin, end, first_chunk;
+  int64_t begin, dst, count, first_chunk;
 };
 
 struct SegmentCounts {
@@ -24,8 +26,13 @@ struct SegmentCounts {
 inline constexpr int kChunkBits = 36;
 
 struct Segments {
-  const void* order = nullptr;  // sorted positions, uint32 or uint64; null: every position itself
-  bool wide = false;
+  bool wide = false;           // keys and items are 64-bit, else 32-bit
+  const void* keys = nullptr;  // sorted places; null without an index
+  // In that order: the element offsets of the sources, or, with `payload`, the values themselves
+  // (single elements of up to 4 bytes).
+  const void* items = nullptr;
+  bool payload = false;
+  bool runs = false;  // short runs of such values: the first of each folds it, and there is no list
   const Segment* shorts = nullptr;
   const LongSegment* longs = nullptr;
   const SegmentCounts* counts = nullptr;
@@ -35,8 +42,10 @@ struct Segments {
 
 // The upper bounds alone.
 Segments segment_bounds(const Problem& problem);
+// Whether values travel with their keys.
+bool has_payload(const Problem& problem);
 size_t segments_workspace(const Case& problem_case);
-// Bad keys set the flag.
+// Bad keys set the flag. For an assign the items are positions, and there are no lists.
 Segments make_segments(const Launch& launch, char* workspace);
 
 }  // namespace sow::detail::cuda

@@ -5,6 +5,14 @@
 
 namespace sow::detail::cuda {
 
+extern const Strategy kMove;
+extern const Strategy kMaskElements;
+extern const Strategy kMaskRows;
+extern const Strategy kWinner;
 extern const Strategy kCells;
+extern const Strategy kBins;
+extern const Strategy kLimbs;
+extern const Strategy kOrdered;
+extern const Strategy kBlock;
 
 }  // namespace sow::detail::cuda

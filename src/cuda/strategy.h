@@ -34,19 +34,17 @@ struct Strategy {
   double (*cost)(const Case&);  // expected nanoseconds on the device
   size_t (*workspace)(const Case&);
   void (*run)(const Launch&);
+  // Whether it tells failures itself, without a flag; null: never.
+  bool (*reports)(const Case&) = nullptr;
 };
 
 std::span<const Strategy* const> strategies();
 const Strategy& choose(const Case& problem_case, const char* forced);
 
-extern const Strategy kMove;          // move.cu
-extern const Strategy kMaskElements;  // mask_elements.cu
-extern const Strategy kMaskRows;      // mask_rows.cu
-extern const Strategy kOrdered;       // ordered.cu
-extern const Strategy kWinner;        // winner.cu
-
 // For costs: what a device of this kind moves, and what a launch costs.
 inline constexpr double kBytesPerNs = 4000;
 inline constexpr double kLaunchNs = 2500;
+// What a call costs beside its strategy's launches where keys are checked and memory is asked for.
+inline constexpr double kCheckedCallNs = 12000;
 
 }  // namespace sow::detail::cuda

@@ -7,6 +7,7 @@
 #include "core/cuda_table.h"
 #include "cuda/count_true.h"
 #include "cuda/failure.h"
+#include "cuda/map.h"
 #include "cuda/run.h"
 #include "cuda/runtime.h"
 #include "sow/version.h"
@@ -89,6 +90,10 @@ CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_
   return on_device(context, text, [&] { *out = count_true(*context, mask, count); });
 }
 
+CudaStatus map(const CudaContext* context, const Map* given, CudaText* text) {
+  return on_device(context, text, [&] { run_map(*context, *given); });
+}
+
 CudaStatus synchronize(const CudaContext* context, bool whole_device, CudaText* text) {
   return on_device(context, text, [&] {
     check(whole_device ? cudaDeviceSynchronize() : cudaStreamSynchronize(stream_of(*context)), "cuda");
@@ -134,6 +139,7 @@ extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* 
       .run = cuda::run,
       .explain = cuda::explain,
       .count_true = cuda::count_true_table,
+      .map = cuda::map,
       .synchronize = cuda::synchronize,
       .take_failure = cuda::take_failure_table,
       .strategy_names = cuda::strategy_names,

@@ -1,9 +1,6 @@
 // Assign to indexed places: the largest position wins each place, then winners alone are moved.
-#include <cstring>
-
-#include "cuda/decode.cuh"
-#include "cuda/strategy.h"
-#include "cuda/vector.cuh"
+#include "cuda/row_mover.cuh"
+#include "cuda/strategies.h"
 
 namespace sow::detail::cuda {
 
@@ -18,37 +15,40 @@ __device__ void raise_to(unsigned long long* winner, int64_t value) {
 template <class U>
 __global__ void find_winners(const __grid_constant__ Problem p, U* winners, Flag* flag) {
   const int64_t count = p.outer_count * p.item_count;
+  const bool simple = is_simple(p);
+  bool bad = false;
   for (int64_t i = global_thread(); i < count; i += grid_threads()) {
-    bool bad = false;
-    const Item item = decode(p, i, bad);
-    if (bad) mark_bad(flag);
-    if (item.place >= 0) raise_to(winners + item.place, i + 1);
+    int64_t src;
+    const int64_t place = place_of(p, simple, i, src, bad);
+    if (place >= 0) raise_to(winners + place, i + 1);
   }
+  if (bad) mark_bad(flag);
 }
 
-template <int W, class U>
-__global__ void move_winners(const __grid_constant__ Problem p, const U* winners, int64_t columns,
-                             FastDivider divider, bool narrow, const Flag* flag) {
-  using Unit = WordOf<W>;
-  if (is_bad(flag)) return;
-  const int64_t total = p.outer_count * p.item_count * columns;
-  const int64_t step_dst = W == p.width ? p.row_dst * p.width : W;
-  const int64_t step_src = W == p.width ? p.row_src * p.width : W;
-  for (int64_t unit = global_thread(); unit < total; unit += grid_threads()) {
-    int64_t position = unit, column = 0;
-    if (columns != 1) {
-      position = narrow ? divider.quotient(static_cast<uint32_t>(unit)) : unit / columns;
-      column = unit - position * columns;
+template <class U>
+struct WinnerRows {
+  Problem p;
+  RowSteps steps;
+  const U* winners;
+  const Flag* flag;
+
+  __device__ bool off() const { return is_bad(flag); }
+  __device__ RowMove operator()(int64_t row, bool&) const {
+    int64_t position = row, free = 0;
+    if (p.free.rank != 0) {
+      const int64_t positions = p.outer_count * p.item_count;
+      free = row / positions;
+      position = row - free * positions;
     }
     bool bad = false;
     const Item item = decode(p, position, bad);
-    if (item.place < 0 || winners[item.place] != static_cast<U>(position + 1)) continue;
-    const Unit value = p.src == nullptr
-                           ? *reinterpret_cast<const Unit*>(p.scalar)
-                           : *reinterpret_cast<const Unit*>(p.src + item.src * p.width + column * step_src);
-    *reinterpret_cast<Unit*>(p.dst + item.dst * p.width + column * step_dst) = value;
+    if (item.place < 0 || winners[item.place] != static_cast<U>(position + 1)) return {};
+    const Column column = free_at(p, free);
+    const char* from = reinterpret_cast<const char*>(p.scalar);
+    if (p.src != nullptr) from = p.src + (item.src + column.src) * p.width;
+    return {p.dst + (item.dst + column.dst) * p.width, from, steps.dst, steps.src};
   }
-}
+};
 
 bool is_wide(const Problem& p) { return p.positions() >= UINT32_MAX; }
 
@@ -59,9 +59,12 @@ bool supports(const Case& c) {
 
 double cost(const Case& c) {
   const Problem& p = c.problem;
-  const double entry = is_wide(p) ? 8 : 4;
-  return 3 * kLaunchNs + entry * p.places / kBytesPerNs + p.positions() * 64.0 / kBytesPerNs +
-         2.0 * p.positions() * p.row * p.width / kBytesPerNs;
+  const double entry = is_wide(p) ? 8 : 4, positions = static_cast<double>(p.positions());
+  const double table = entry * static_cast<double>(p.places);
+  // 2^26 random maxima over 64 MB: 2.3 ms (H200, 2026-11-15); within the L2 about a third.
+  const double maxima = positions * (table > static_cast<double>(c.device.l2_bytes) / 2 ? 0.035 : 0.012);
+  const double moved = std::max<double>(static_cast<double>(p.columns()) * p.width, 64);
+  return 3 * kLaunchNs + kCheckedCallNs + table / kBytesPerNs + maxima + 2 * positions * moved / kBytesPerNs;
 }
 
 size_t workspace(const Case& c) {
@@ -74,22 +77,12 @@ template <class U>
 void run_as(const Launch& launch) {
   Problem p = launch.problem;
   U* winners = reinterpret_cast<U*>(launch.workspace);
-  const int most = 16 * launch.device.processors;
   check(cudaMemsetAsync(winners, 0, static_cast<size_t>(p.places) * sizeof(U), launch.stream), "winner");
-  find_winners<U><<<blocks_for(p.positions(), kThreads, most), kThreads, 0, launch.stream>>>(p, winners, launch.flag);
-  int width = p.src == nullptr ? row_alignment_dst(p) : row_alignment(p);
-  width = std::max(width, p.width);
-  for (int at = p.width; at < 16; at += p.width) std::memcpy(p.scalar + at, p.scalar, p.width);
-  const int64_t columns = p.row * p.width / width;
-  const int64_t total = p.positions() * columns;
-  FastDivider divider;
-  const bool narrow = total <= INT32_MAX;
-  if (narrow) divider.set(static_cast<uint32_t>(columns));
-  with_width(width, [&](auto w) {
-    move_winners<decltype(w)::value, U><<<blocks_for(total, kThreads, most), kThreads, 0, launch.stream>>>(
-        p, winners, columns, divider, narrow, launch.flag);
-  });
-  check_launch("winner");
+  const int blocks = blocks_for(p.positions(), kThreads, 32 * launch.device.processors);
+  find_winners<U><<<blocks, kThreads, 0, launch.stream>>>(p, winners, launch.flag);
+  const int width = row_access(p);
+  const RowTiling tiling(p.positions() * p.free.count, p.row * p.width / width);
+  launch_moves(width, WinnerRows<U>{p, row_steps(p, width), winners, launch.flag}, tiling, launch.stream);
 }
 
 void run(const Launch& launch) {

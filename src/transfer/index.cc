@@ -104,7 +104,8 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
   keys.data();  // refuses a symbolic tensor, which has none
   Index index(keys.clone(), bounds);
   index.keys_.impl()->storage->read_only = true;  // many threads may use it at once
-  const Transfer transfer = transfer_of(index.keys_, size, bounds);
+  const Tensor readable = index.keys_.to({});  // keys on a device are waited for, this once
+  const Transfer transfer = transfer_of(readable, size, bounds);
   check_indices(transfer);
 
   auto order = std::make_shared<IndexOrder>();

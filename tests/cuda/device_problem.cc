@@ -16,14 +16,15 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 DeviceProblem::DeviceProblem(const Problem& problem, Draw& draw) : transfer_(problem.transfer) {
   size_t used = 0;
   const size_t item = size_of(transfer_.dtype);
-  const auto place = [&](const Buffer& buffer, size_t grain) {
+  const auto place = [&](const void* data, size_t bytes, size_t grain) {
     used = (used + 63) / 64 * 64 + (draw.chance(30) ? grain * static_cast<size_t>(draw.between(0, 3)) : 0);
-    places_.push_back({buffer.data(), buffer.size(), used});
-    used += buffer.size() + 16;
+    places_.push_back({static_cast<const char*>(data), bytes, used});
+    used += bytes + 16;
   };
-  place(problem.destination, item);
+  place(problem.destination.data(), problem.destination.size(), item);
   destination_bytes_ = problem.destination.size();
-  for (const auto& input : problem.inputs) place(*input, std::max<size_t>(item, 8));
+  for (const auto& input : problem.inputs) place(input->data(), input->size(), std::max<size_t>(item, 8));
+  for (const Index& held : problem.held) place(held.keys().data(), held.keys().nbytes(), 8);
   std::vector<char> staged(used);
   for (const Place& at : places_) {
     if (at.bytes != 0) std::memcpy(staged.data() + at.offset, at.host, at.bytes);

@@ -94,6 +94,15 @@ TEST_F(Cuda, MoreThan31BitsOfElements) {
   EXPECT_EQ(x.masked_fill(mask, 7).slice(0, large - 2, large).to_vector<uint8_t>(), (std::vector<uint8_t>{7, 7}));
 }
 
+TEST_F(Cuda, AnIndexOnTheDeviceIsHeld) {
+  const Tensor keys = Tensor::of<int64_t>({3, 0, 3, -1}).to(kGpu);
+  const Index held = Index::hold(keys, 5);
+  const Tensor x = Tensor::zeros({5}, DType::float32, kGpu);
+  for (int round = 0; round < 3; ++round) x.scatter_add_(0, held, Tensor::ones({4}, DType::float32, kGpu));
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{3, 0, 0, 6, 3}));
+  EXPECT_THROW(Index::hold(keys, 2), Error);
+}
+
 TEST_F(Cuda, OneBitPatternHoweverOften) {
   const int64_t updates = int64_t{1} << 22, places = 8;
   std::vector<float> values(static_cast<size_t>(updates));
