@@ -120,7 +120,7 @@ class Draw:
             part = np.dtype(f"f{dtype.itemsize // 2}")
             return self.wide((*shape, 2), part).view(dtype).reshape(shape)
         with np.errstate(all="ignore"):
-            return self.floats(shape, dtype)
+            return np.asarray(self.floats(shape, dtype), dtype)
 
     def floats(self, shape, dtype):
         kind = self.rng.integers(6)
