@@ -35,12 +35,23 @@ int64_t checked_numel(const Dims& shape, size_t item_size, const char* op) {
   return count == 0 ? 0 : nonzero / static_cast<int64_t>(item_size);
 }
 
+namespace {
+
+// The step to the next outer dimension. A shape beyond 63 bits wraps here and is refused by
+// checked_numel.
+int64_t outer_step(int64_t step, int64_t extent) {
+  return static_cast<int64_t>(static_cast<uint64_t>(step) *
+                              static_cast<uint64_t>(std::max<int64_t>(extent, 1)));
+}
+
+}  // namespace
+
 Dims row_major_strides(const Dims& shape) {
   Dims strides(shape.size(), 1);
   int64_t step = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     strides[d] = step;
-    step *= std::max<int64_t>(shape[d], 1);
+    step = outer_step(step, shape[d]);
   }
   return strides;
 }
@@ -54,7 +65,7 @@ Dims dense_strides_like(const Dims& shape, const Dims& like) {
   int64_t step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[order[i]] = step;
-    step *= std::max<int64_t>(shape[order[i]], 1);
+    step = outer_step(step, shape[order[i]]);
   }
   return strides;
 }
