@@ -85,7 +85,9 @@ void bind_autograd(nb::module_& module, nb::class_<Tensor>& tensor) {
           "was made of.\n\n"
           ">>> w = sow.tensor([3.0]).requires_grad_()\n>>> sow.pow(w, 2).backward()\n"
           ">>> w.grad\nTensor([6.], dtype=float32)");
-  module.def("_gradients", gradients);
+  module.def("_gradients", gradients,
+             nb::sig("def _gradients(outputs: list[Tensor], inputs: list[Tensor], grads: "
+                     "list[typing.Any], create_graph: bool, /) -> list[typing.Any]"));
   module.def("_set_grad_enabled", set_grad_enabled);
   module.def("is_grad_enabled", grad_enabled,
              "Whether this thread records what it computes.\n\n>>> sow.is_grad_enabled()\nTrue");
