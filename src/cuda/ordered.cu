@@ -88,8 +88,9 @@ double cost(const Case& c) {
   double bits = 1;
   while (bits < 62 && std::exp2(bits) < static_cast<double>(p.places)) ++bits;
   const double sort = p.dst_keys == 0 ? 0 : 30000 + positions * (0.010 + 0.005 * std::ceil(bits / 8));
-  const double sectors = has_payload(p) ? 8 : std::max<double>(static_cast<double>(p.columns()) * p.width, 64);
-  return 8 * kLaunchNs + kCheckedCallNs + sort + positions * (sectors + 16) / (0.8 * kBytesPerNs);
+  const double folded = has_payload(p) ? 0.014 : (std::max<double>(static_cast<double>(p.columns()) * p.width, 64) *
+                                                      (p.reduce == Reduce::assign ? 2 : 1) + 16) / (0.7 * kBytesPerNs);
+  return 8 * kLaunchNs + kCheckedCallNs + sort + positions * folded;
 }
 
 FoldMemory carve_memory(Carver& carver, const Problem& p) {
