@@ -1,4 +1,5 @@
 # One libFuzzer program for each tests/fuzz/*_fuzz.cc, run for SOW_FUZZ_SECONDS (30) by ctest.
+# One seed (SOW_FUZZ_SEED; 0 draws one) keeps `make test` the same from run to run; test-long draws.
 # The corpus it gathers stays in the build folder; tests/fuzz/corpus/<name> may hold first inputs.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "The fuzz targets need clang: use the preset asan-ubsan-fuzz.")
@@ -20,7 +21,7 @@ foreach(source IN LISTS fuzz_files)
     set(seeds "")
   endif()
   add_test(NAME ${name} COMMAND ${launcher} sh -c
-    "exec \"$0\" -max_total_time=\${SOW_FUZZ_SECONDS:-30} -print_final_stats=1 \"$@\""
+    "exec \"$0\" -max_total_time=\${SOW_FUZZ_SECONDS:-30} -seed=\${SOW_FUZZ_SEED:-11} -print_final_stats=1 \"$@\""
     $<TARGET_FILE:${name}> "-artifact_prefix=${fuzz_dir}/${name}-" "${corpus}" ${seeds})
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 7200 RUN_SERIAL ON)
 endforeach()
