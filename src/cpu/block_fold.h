@@ -2,17 +2,28 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "cpu/cell_fold.h"
 #include "cpu/tuning.h"
+#include "cpu/window_sum.h"
 
 namespace sow::detail {
 
 class BlockFold {
  public:
-  BlockFold(const FoldKernels& kernels, int64_t cells, Carver& carver) : kernels_(kernels) {
+  // For blocks of up to `cells` places and `updates` updates. `window` may be null: sums then go
+  // through accumulators only.
+  BlockFold(const FoldKernels& kernels, const WindowKernels* window, int64_t cells, int64_t updates,
+            Carver& carver)
+      : kernels_(kernels), window_(window) {
     cells_.counts = carver.take<uint32_t>(cells);
     cells_.states = carver.take<char>(cells * kernels.state_size);
+    if (window != nullptr) {
+      // A fold of one batch uses either: both lie in the same memory.
+      one_batch_ = updates <= tuning::kWindowUpdates;
+      units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states) : carver.take<int64_t>(cells);
+    }
     if (kernels.long_size > 0) {
       slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1, cells);
       refused_.offsets = carver.take<int64_t>(slots_);
@@ -22,32 +33,82 @@ class BlockFold {
     }
   }
 
-  void open(const Block& block, int64_t cells) { kernels_.open_block(cells_, block, cells); }
-  void add(const uint32_t* cells, const char* values, int64_t count) {
-    kernels_.add_to_block(cells_, cells, values, count);
+  // The next block. `self` is include_self of the whole Transfer; `block.include_self` may be false
+  // where only another share of the updates meets the old values.
+  void open(const Block& block, int64_t cells, bool self) {
+    block_ = block;
+    count_ = cells;
+    counted_ = window_ != nullptr && (window_->counts || !self);
+    wide_ = flushed_ = minus_zeros_ = false;
+  }
+
+  // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
+  // count) and read_values(first, last, f) calls f(values, count), part by part. To be merged, a
+  // fold must hold its sums in accumulators.
+  template <class Read, class ReadValues>
+  void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values) {
+    if (window_ == nullptr) return add_wide(first, last, read);
+    const int64_t batch =
+        std::clamp(8 * count_, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
+    const bool several = !one_batch_ && (merges || last - first > batch);
+    if (several) open_wide();
+    clear_units(several);
+    for (int64_t at = first; at < last; at += batch) {
+      const int64_t end = std::min(at + batch, last);
+      WindowRange range;
+      read_values(at, end,
+                  [&](const char* values, int64_t count) { window_->scan(values, count, range); });
+      minus_zeros_ |= range.lowest == INT32_MIN;
+      if (!window_of(range, end - at, window_->digits, frame_)) {
+        add_wide(at, end, read);
+        continue;
+      }
+      uint32_t* seen = counted_ ? cells_.counts : nullptr;
+      read(at, end, [&](const uint32_t* ids, const char* values, int64_t count) {
+        window_->add(units_, seen, ids, values, count, frame_);
+      });
+      if (!several) continue;
+      window_->flush(units_, cells_, count_, frame_, counted_);
+      flushed_ = true;
+    }
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
     kernels_.merge(cells_, later.cells_, begin, end);
   }
+  // Once everything of it was merged.
+  void note_merged(const BlockFold& later) {
+    minus_zeros_ |= later.minus_zeros_;
+    flushed_ |= later.flushed_;
+  }
 
-  // Writes the cells [begin, end). Sums that refused are repaired by repair(this), which must
-  // offer every update to add_again() of this or of a helper and join the helpers.
+  // Writes all cells. Sums that refused are repaired by repair(), which must offer every update to
+  // add_again() of this or of a helper and join the helpers.
   template <class Repair>
-  void finish(const Block& block, int64_t begin, int64_t end, Repair&& repair) {
-    const Destination dst{block.first, 1, block.include_self};
-    while (begin < end) {
-      begin = kernels_.finish_block(cells_, block, begin, end, refused_, slots_);
+  void finish(Repair&& repair) {
+    const Destination dst{block_.first, 1, block_.include_self};
+    if (flushed_) window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
+    bool tagged = wide_ || counted_;  // the counts are there to be tagged
+    for (int64_t begin = 0; begin < count_;) {
+      begin = wide_ ? kernels_.finish_block(cells_, block_, begin, count_, refused_, slots_)
+                    : window_->finish(units_, counted_ ? cells_.counts : nullptr, block_, begin,
+                                      count_, frame_, refused_, slots_);
       if (refused_.count == 0) continue;
+      if (!tagged) std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+      tagged = true;
       kernels_.repair_begin(cells_, refused_, repairs_);
       repair();
       kernels_.repair_end(cells_, dst, refused_, repairs_);
       refused_.count = 0;
     }
   }
-  void add_again(const uint32_t* cells, const char* values, int count) { add_again_for(*this, cells, values, count); }
+  void add_again(const uint32_t* cells, const char* values, int count) {
+    add_again_for(*this, cells, values, count);
+  }
 
   // A worker that shares the updates adds them again to Longs of its own, for cells of `owner`.
-  void help(const BlockFold& owner) { kernels_.repair_clear(cells_, owner.refused_.count, repairs_); }
+  void help(const BlockFold& owner) {
+    kernels_.repair_clear(cells_, owner.refused_.count, repairs_);
+  }
   void add_again_for(const BlockFold& owner, const uint32_t* cells, const char* values, int count) {
     Updates updates;
     updates.count = count;
@@ -60,11 +121,38 @@ class BlockFold {
   }
 
  private:
+  void open_wide() {
+    if (!wide_) kernels_.open_block(cells_, block_, count_);
+    wide_ = true;
+  }
+  void clear_units(bool counts_are_clear) {
+    std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
+    if (counted_ && !counts_are_clear)
+      std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+  }
+  template <class Read>
+  void add_wide(int64_t first, int64_t last, Read&& read) {
+    open_wide();
+    read(first, last, [&](const uint32_t* ids, const char* values, int64_t count) {
+      kernels_.add_to_block(cells_, ids, values, count);
+    });
+  }
+
   const FoldKernels& kernels_;
+  const WindowKernels* window_;
   Cells cells_;
+  int64_t* units_ = nullptr;  // a cell's sum in units of the window
+  bool one_batch_ = false;
   int64_t slots_ = 1;
   Touched refused_;
   Repairs repairs_;
+  Block block_;
+  int64_t count_ = 0;
+  Window frame_;
+  bool counted_ = false;  // the window counts updates
+  bool wide_ = false;     // the accumulators are open
+  bool flushed_ = false;  // they took sums from the window
+  bool minus_zeros_ = false;
 };
 
 }  // namespace sow::detail

@@ -235,7 +235,6 @@ struct RepairKernels {
 
   static void begin(const Cells& cells, Touched list, const Repairs& repairs) {
     for (int64_t slot = 0; slot < list.count; ++slot) {
-      repairs.updates[slot] = cells.counts[list.cells[slot]];
       cells.counts[list.cells[slot]] = kCellTag | static_cast<uint32_t>(slot);
     }
     clear(cells, list.count, repairs);
@@ -243,6 +242,7 @@ struct RepairKernels {
   static void clear(const Cells& cells, int64_t slots, const Repairs& repairs) {
     Long* longs = reinterpret_cast<Long*>(repairs.longs);
     for (int64_t i = 0; i < slots * cells.width; ++i) longs[i].reset();
+    std::memset(repairs.updates, 0, static_cast<size_t>(slots) * sizeof(int64_t));
   }
 
   static void add(const Cells& cells, const Updates& updates, const Repairs& repairs) {
@@ -251,6 +251,7 @@ struct RepairKernels {
     for (int i = 0; i < updates.count; ++i) {
       const uint32_t tagged = cells.counts[updates.cells[i]];
       if ((tagged & kCellTag) == 0) continue;
+      ++repairs.updates[tagged & ~kCellTag];
       Long* sums = longs + static_cast<int64_t>(tagged & ~kCellTag) * width;
       const char* values = updates.values + int64_t{i} * width * sizeof(T);
       for (int c = 0; c < width; ++c) A::long_add(sums[c], load_element<T>(values + c * sizeof(T)));
@@ -261,18 +262,20 @@ struct RepairKernels {
     Long* mine = reinterpret_cast<Long*>(to.longs);
     const Long* theirs = reinterpret_cast<const Long*>(from.longs);
     for (int64_t i = 0; i < slots * cells.width; ++i) mine[i].merge(theirs[i]);
+    for (int64_t slot = 0; slot < slots; ++slot) to.updates[slot] += from.updates[slot];
   }
 
   static void end(const Cells& cells, const Destination& dst, Touched list, const Repairs& repairs) {
     Long* longs = reinterpret_cast<Long*>(repairs.longs);
     for (int64_t slot = 0; slot < list.count; ++slot) {
+      cells.counts[list.cells[slot]] = 0;
+      if (repairs.updates[slot] == 0) continue;
       for (int c = 0; c < cells.width; ++c) {
         char* at = CellKernels<T, R>::place(dst, list.offsets[slot], c);
         Long& sum = longs[slot * cells.width + c];
         if (dst.include_self) A::long_add(sum, load_element<T>(at));
         store_element(at, A::long_finish(sum, repairs.updates[slot], dst.include_self));
       }
-      cells.counts[list.cells[slot]] = 0;
     }
   }
 };

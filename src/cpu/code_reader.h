@@ -29,6 +29,13 @@ class CodeReader {
     });
   }
 
+  // Calls f(values, count) for the same values, without codes where it can.
+  template <class F>
+  void read_values(const OuterBase& base, int64_t first, int64_t last, F&& f) {
+    if (plain_) return f(plain_values(base, first), last - first);
+    read(base, first, last, [&](const uint32_t*, const char* values, int count) { f(values, int64_t{count}); });
+  }
+
   // Calls f(codes, count) without reading values.
   template <class F>
   void read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {

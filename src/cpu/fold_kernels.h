@@ -58,7 +58,7 @@ struct Touched {
 // Sums that are added up again because their accumulators refused.
 struct Repairs {
   char* longs = nullptr;        // [slot][width]
-  int64_t* updates = nullptr;   // a slot
+  int64_t* updates = nullptr;   // that were offered again, a slot
 };
 
 // Destination rows and the source rows that meet in them. Segment s holds the items
@@ -83,6 +83,8 @@ struct RowRange {
   int64_t begin, end, column;
   int columns;
 };
+
+struct WindowKernels;  // src/cpu/window_sum.h
 
 struct FoldKernels {
   int value_size;

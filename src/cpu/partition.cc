@@ -7,6 +7,7 @@
 #include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/code_reader.h"
+#include "cpu/dealer.h"
 #include "cpu/direct_walk.h"
 #include "cpu/sparse_fold.h"
 #include "cpu/strategies.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct Layout {
   const FoldKernels* kernels;
+  const WindowKernels* window;
   PlaceCode places;
   int64_t updates;
   int bucket_bits;  // a bucket has 2^bucket_bits places
@@ -31,12 +33,14 @@ struct Layout {
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   Layout layout;
   layout.kernels = fold_kernels(t.dtype, t.reduce);
+  layout.window = window_kernels(t.dtype, t.reduce);
   layout.places = all_places(t, c);
   layout.updates = c.outer_count * c.item_count * c.row.size;
   layout.direct = is_direct(t);
   layout.constant = t.src.data == nullptr;
   layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * layout.updates;
-  const int64_t bytes = layout.direct || layout.sparse ? layout.kernels->value_size : 4 + layout.kernels->state_size;
+  const int64_t bytes =
+      layout.direct || layout.sparse ? layout.kernels->value_size : 4 + layout.kernels->state_size;
   layout.bucket_bits = 4;
   const auto places_of = [&] { return int64_t{1} << layout.bucket_bits; };
   while (2 * places_of() * bytes <= tuning::kBucketBytes ||
@@ -51,11 +55,20 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
 // What lies in the workspace.
 struct Memory {
   Memory(const Layout& layout, char* workspace) : carver(workspace) {
-    keys = carver.take<uint32_t>(layout.updates);
-    values = carver.take<char>(layout.constant ? kTileItems * 16 : layout.updates * layout.kernels->value_size);
+    dealt.cells = carver.take<uint32_t>(layout.updates);
+    values = carver.take<char>(layout.constant ? kTileItems * 16
+                                               : layout.updates * layout.kernels->value_size);
+    dealt.values = layout.constant ? nullptr : values;
     ends = carver.take<int64_t>(layout.workers * layout.buckets);
     starts = carver.take<int64_t>(layout.buckets + 1);
-    cells = carver.take<char>(static_cast<int64_t>(cell_bytes(layout)) * layout.workers);
+    cells = carver.take<char>(static_cast<int64_t>(worker_bytes(layout)) * layout.workers);
+  }
+  // A worker deals first and folds later, in the same memory.
+  static size_t worker_bytes(const Layout& layout) {
+    size_t dealer = 0;
+    with_width(static_cast<size_t>(layout.kernels->value_size),
+               [&](auto width) { dealer = Dealer<width()>::bytes(layout.buckets); });
+    return std::max(cell_bytes(layout), dealer);
   }
   static size_t cell_bytes(const Layout& layout) {
     if (layout.direct) return 0;
@@ -64,14 +77,14 @@ struct Memory {
     if (layout.sparse) {
       SparseFold fold(*layout.kernels, places, layout.updates, counter);
     } else {
-      BlockFold fold(*layout.kernels, places, counter);
+      BlockFold fold(*layout.kernels, layout.window, places, layout.updates, counter);
     }
     return counter.used();
   }
 
   Carver carver;
-  uint32_t* keys;   // the place of each update, bucket by bucket
-  char* values;     // their values; a batch of the one value when it is constant
+  Dealt dealt;
+  char* values;     // as dealt; a batch of the one value when it is constant
   int64_t* ends;    // [worker][bucket]: how many, then where the next one goes
   int64_t* starts;  // of each bucket
   char* cells;
@@ -80,14 +93,19 @@ struct Memory {
 class Partition {
  public:
   Partition(const Transfer& t, const Layout& layout, char* workspace)
-      : transfer_(t), layout_(layout), kernels_(*layout.kernels), flat_(flatten(t)), memory_(layout, workspace) {}
+      : transfer_(t),
+        layout_(layout),
+        kernels_(*layout.kernels),
+        flat_(flatten(t)),
+        memory_(layout, workspace) {}
 
   void run() {
     parallel_run(layout_.workers, [&](int w, int) { count(w); });
     place_buckets();
     if (layout_.constant) {
       for (int i = 0; i < kTileItems; ++i) {
-        std::memcpy(memory_.values + i * kernels_.value_size, transfer_.scalar, kernels_.value_size);
+        std::memcpy(memory_.values + i * kernels_.value_size, transfer_.scalar,
+                    kernels_.value_size);
       }
       if (transfer_.negate) kernels_.negate(memory_.values, kTileItems);
     }
@@ -106,9 +124,10 @@ class Partition {
     std::fill_n(counts, layout_.buckets, 0);
     const int bits = layout_.bucket_bits;
     CodeReader reader(transfer_, flat_, kernels_, layout_.places);
-    reader.read_codes(outer_base(flat_, 0), first_of(w), first_of(w + 1), [&](const uint32_t* codes, int count) {
-      for (int i = 0; i < count; ++i) ++counts[codes[i] >> bits];
-    });
+    reader.read_codes(outer_base(flat_, 0), first_of(w), first_of(w + 1),
+                      [&](const uint32_t* codes, int count) {
+                        for (int i = 0; i < count; ++i) ++counts[codes[i] >> bits];
+                      });
   }
 
   void place_buckets() {
@@ -127,43 +146,45 @@ class Partition {
 
   template <int Width>
   void deal(int w) {
-    int64_t* ends = memory_.ends + layout_.buckets * w;
-    const int bits = layout_.bucket_bits;
-    uint32_t* keys = memory_.keys;
-    auto* to = reinterpret_cast<Word<Width>*>(memory_.values);
+    Carver carver(worker_memory(w));
+    Dealer<Width> dealer(memory_.dealt, layout_.buckets, memory_.ends + layout_.buckets * w,
+                         layout_.bucket_bits, carver);
+    dealer.start();
     CodeReader reader(transfer_, flat_, kernels_, layout_.places);
     const OuterBase base = outer_base(flat_, 0);
     if (layout_.constant) {
       reader.read_codes(base, first_of(w), first_of(w + 1), [&](const uint32_t* codes, int count) {
-        for (int i = 0; i < count; ++i) keys[ends[codes[i] >> bits]++] = codes[i];
+        dealer.deal(codes, nullptr, count);
       });
-      return;
+    } else {
+      reader.read(base, first_of(w), first_of(w + 1),
+                  [&](const uint32_t* codes, const char* values, int count) {
+                    dealer.deal(codes, values, count);
+                  });
     }
-    reader.read(base, first_of(w), first_of(w + 1), [&](const uint32_t* codes, const char* values, int count) {
-      const auto* from = reinterpret_cast<const Word<Width>*>(values);
-      for (int i = 0; i < count; ++i) {
-        const int64_t at = ends[codes[i] >> bits]++;
-        keys[at] = codes[i];
-        to[at] = from[i];
-      }
-    });
+    dealer.end();
+  }
+  char* worker_memory(int w) const {
+    return memory_.cells + Memory::worker_bytes(layout_) * static_cast<size_t>(w);
   }
 
-  // Calls f(cells, values, count) for a bucket's updates.
+  // Calls f(cells, values, count) for the updates [begin, end), all of one bucket.
   template <class F>
-  void read_bucket(int64_t bucket, F&& f) const {
-    uint32_t cells[kTileItems];
-    const uint32_t first = static_cast<uint32_t>(bucket << layout_.bucket_bits);
-    for (int64_t at = memory_.starts[bucket]; at < memory_.starts[bucket + 1]; at += kTileItems) {
-      const int count = static_cast<int>(std::min<int64_t>(kTileItems, memory_.starts[bucket + 1] - at));
-      for (int i = 0; i < count; ++i) cells[i] = memory_.keys[at + i] - first;
-      f(static_cast<const uint32_t*>(cells), memory_.values + (layout_.constant ? 0 : at * kernels_.value_size),
-        count);
+  void read(int64_t begin, int64_t end, F&& f) const {
+    for (int64_t at = begin; at < end; at += kTileItems) {
+      f(static_cast<const uint32_t*>(memory_.dealt.cells + at),
+        memory_.values + (layout_.constant ? 0 : at * kernels_.value_size),
+        static_cast<int>(std::min<int64_t>(kTileItems, end - at)));
     }
+  }
+  template <class F>
+  void read_values(int64_t begin, int64_t end, F&& f) const {
+    if (layout_.constant) return f(memory_.values, std::min<int64_t>(end - begin, kTileItems));
+    f(memory_.values + begin * kernels_.value_size, end - begin);
   }
 
   void fold_buckets(int w, std::atomic<int64_t>& next) const {
-    Carver carver(memory_.cells + Memory::cell_bytes(layout_) * static_cast<size_t>(w));
+    Carver carver(worker_memory(w));
     const int64_t places = int64_t{1} << layout_.bucket_bits;
     std::optional<SparseFold> sparse;
     std::optional<BlockFold> block;
@@ -171,18 +192,23 @@ class Partition {
       sparse.emplace(kernels_, places, layout_.updates, carver);
       sparse->clear();
     } else if (!layout_.direct) {
-      block.emplace(kernels_, places, carver);
+      block.emplace(kernels_, layout_.window, places, layout_.updates, carver);
     }
     for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.buckets;) {
       if (memory_.starts[b] == memory_.starts[b + 1]) continue;
-      const Block range{transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size,
-                        layout_.places.step(), transfer_.include_self};
-      const auto walk = [&](auto&& f) { read_bucket(b, f); };
+      const Block range{
+          transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size,
+          layout_.places.step(), transfer_.include_self};
+      const auto walk = [&](auto&& f) { read(memory_.starts[b], memory_.starts[b + 1], f); };
       if (sparse) {
-        sparse->run(range, [&](auto&& f) { walk([&](const uint32_t* cells, const char*, int n) { f(cells, n); }); },
-                    walk);
+        sparse->run(
+            range,
+            [&](auto&& f) {
+              walk([&](const uint32_t* cells, const char*, int n) { f(cells, n); });
+            },
+            walk);
       } else if (block) {
-        fold_block(*block, range, std::min(places, layout_.places.count() - b * places), walk);
+        fold_block(*block, range, b);
       } else {
         walk([&](const uint32_t* cells, const char* values, int count) {
           kernels_.apply_to_block(range, cells, values, count);
@@ -191,12 +217,18 @@ class Partition {
     }
   }
 
-  template <class Walk>
-  static void fold_block(BlockFold& fold, const Block& range, int64_t places, Walk&& walk) {
-    fold.open(range, places);
-    walk([&](const uint32_t* cells, const char* values, int count) { fold.add(cells, values, count); });
-    fold.finish(range, 0, places, [&] {
-      walk([&](const uint32_t* cells, const char* values, int count) { fold.add_again(cells, values, count); });
+  void fold_block(BlockFold& fold, const Block& range, int64_t bucket) const {
+    const int64_t places = int64_t{1} << layout_.bucket_bits;
+    const int64_t begin = memory_.starts[bucket], end = memory_.starts[bucket + 1];
+    fold.open(range, std::min(places, layout_.places.count() - bucket * places),
+              range.include_self);
+    fold.add(
+        begin, end, false, [&](int64_t first, int64_t last, auto&& f) { read(first, last, f); },
+        [&](int64_t first, int64_t last, auto&& f) { read_values(first, last, f); });
+    fold.finish([&] {
+      read(begin, end, [&](const uint32_t* cells, const char* values, int count) {
+        fold.add_again(cells, values, count);
+      });
     });
   }
 
@@ -227,11 +259,12 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   if (updates < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
   const double places = static_cast<double>(layout.places.count());
-  const double fold = layout.direct ? tuning::kDirectNs : layout.sparse ? tuning::kSparseNs
-                                                                        : tuning::kBlockNs + tuning::kBlockCellNs * places / updates;
+  const double fold = layout.direct   ? tuning::kDirectNs
+                      : layout.sparse ? tuning::kSparseNs
+                                      : tuning::kBlockNs + tuning::kBlockCellNs * places / updates;
   const double buckets = static_cast<double>(layout.buckets) * tuning::kTaskNs;
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs + buckets +
-         updates * (tuning::kPartitionNs + fold) / layout.workers;
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs +
+         buckets + updates * (tuning::kPartitionNs + fold) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -1,5 +1,8 @@
 // Strategy "private": every worker folds its share of the updates in cells of its own for the whole
 // destination; the cells are merged in the order of the shares.
+#include <array>
+#include <optional>
+
 #include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/code_reader.h"
@@ -14,22 +17,34 @@ constexpr int kMostWorkers = 64;
 
 struct Layout {
   const FoldKernels* kernels;
+  const WindowKernels* window;
   PlaceCode places;
   int64_t updates;
   int workers;
 };
 
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
-  Layout layout{fold_kernels(t.dtype, t.reduce), all_places(t, c),
-                c.outer_count * c.item_count * c.row.size, std::min(threads, kMostWorkers)};
+  Layout layout{fold_kernels(t.dtype, t.reduce), window_kernels(t.dtype, t.reduce),
+                all_places(t, c), c.outer_count * c.item_count * c.row.size,
+                std::min(threads, kMostWorkers)};
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
   return layout;
+}
+
+// What a worker's fold must be ready for: shares that are merged hold accumulators as well.
+int64_t fold_updates(const Layout& layout) {
+  return layout.workers > 1 ? INT64_MAX : layout.updates;
 }
 
 class PrivateFold {
  public:
   PrivateFold(const Transfer& t, const Layout& layout, char* memory, size_t bytes)
-      : transfer_(t), layout_(layout), kernels_(*layout.kernels), flat_(flatten(t)), memory_(memory), bytes_(bytes) {
+      : transfer_(t),
+        layout_(layout),
+        kernels_(*layout.kernels),
+        flat_(flatten(t)),
+        memory_(memory),
+        bytes_(bytes) {
     block_.first = t.dst.data + layout.places.lowest() * kernels_.value_size;
     block_.step = layout.places.step();
     block_.include_self = t.include_self;
@@ -42,44 +57,42 @@ class PrivateFold {
       // Only the first share meets the old values.
       Block block = block_;
       block.include_self = block.include_self && w == 0;
-      BlockFold fold = fold_of(w);
-      fold.open(block, cells);
-      read_share(w, [&](const uint32_t* codes, const char* values, int count) { fold.add(codes, values, count); });
+      Carver carver(memory_ + bytes_ * w);
+      BlockFold& fold =
+          folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_), carver);
+      fold.open(block, cells, transfer_.include_self);
+      CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+      const OuterBase base = outer_base(flat_, 0);
+      fold.add(
+          first_of(w), first_of(w + 1), workers > 1,
+          [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
+          [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
     });
-    BlockFold first = fold_of(0);
     if (workers > 1) {
       parallel_run(workers, [&](int w, int) {
-        BlockFold mine = first;
         for (int other = 1; other < workers; ++other) {
-          mine.merge(fold_of(other), cells * w / workers, cells * (w + 1) / workers);
+          folds_[0]->merge(*folds_[other], cells * w / workers, cells * (w + 1) / workers);
         }
       });
+      for (int other = 1; other < workers; ++other) folds_[0]->note_merged(*folds_[other]);
     }
-    first.finish(block_, 0, cells, [&] { repair(first); });
+    folds_[0]->finish([&] { repair(); });
   }
 
  private:
-  BlockFold fold_of(int w) const {
-    Carver carver(memory_ + bytes_ * w);
-    return BlockFold(kernels_, layout_.places.count(), carver);
-  }
+  int64_t first_of(int w) const { return layout_.updates * w / layout_.workers; }
 
-  template <class F>
-  void read_share(int w, F&& f) const {
-    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
-    reader.read(outer_base(flat_, 0), layout_.updates * w / layout_.workers,
-                layout_.updates * (w + 1) / layout_.workers, f);
-  }
-
-  void repair(BlockFold& first) const {
+  void repair() {
+    BlockFold& owner = *folds_[0];
     parallel_run(layout_.workers, [&](int w, int) {
-      BlockFold mine = w == 0 ? first : fold_of(w);
-      if (w > 0) mine.help(first);
-      read_share(w, [&](const uint32_t* codes, const char* values, int count) {
-        mine.add_again_for(first, codes, values, count);
-      });
+      if (w > 0) folds_[w]->help(owner);
+      CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+      reader.read(outer_base(flat_, 0), first_of(w), first_of(w + 1),
+                  [&](const uint32_t* codes, const char* values, int count) {
+                    folds_[w]->add_again_for(owner, codes, values, count);
+                  });
     });
-    for (int w = 1; w < layout_.workers; ++w) first.join_help(fold_of(w));
+    for (int w = 1; w < layout_.workers; ++w) owner.join_help(*folds_[w]);
   }
 
   const Transfer& transfer_;
@@ -89,18 +102,21 @@ class PrivateFold {
   Block block_;
   char* memory_;
   size_t bytes_;
+  std::array<std::optional<BlockFold>, kMostWorkers> folds_;
 };
 
 size_t worker_bytes(const Layout& layout) {
   Carver carver(nullptr);
-  BlockFold fold(*layout.kernels, layout.places.count(), carver);
+  BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
+                 carver);
   return carver.used();
 }
 
 bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
-  return layout.kernels->merges && layout.updates < kCellTag && layout.places.count() <= tuning::kPrivateCells;
+  return layout.kernels->merges && layout.updates < kCellTag &&
+         layout.places.count() <= tuning::kPrivateCells;
 }
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {

@@ -58,7 +58,7 @@ class Worker {
  public:
   Worker(const Transfer& t, const Canonical& c, const Layout& layout, Carver& carver)
       : layout_(layout), kernels_(*layout.kernels), transfer_(t), canonical_(c) {
-    if (layout.way == Way::block) block_.emplace(kernels_, layout.cells, carver);
+    if (layout.way == Way::block) block_.emplace(kernels_, window_kernels(t.dtype, t.reduce), layout.cells, c.item_count, carver);
     if (layout.way == Way::sparse) sparse_.emplace(kernels_, layout.cells, c.item_count, carver);
     if (layout.way == Way::mapped) {
       map_.emplace(layout.places, c.item_count, layout.hashed, carver);
@@ -74,22 +74,25 @@ class Worker {
       const OuterBase base = outer_base(canonical_, task);
       const Block block{transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size,
                         layout_.places.step(), transfer_.include_self};
-      const auto walk = [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); };
       if (sparse_) {
-        sparse_->run(block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); }, walk);
+        sparse_->run(block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); },
+                     [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); });
       } else {
-        run_block(block, walk);
+        run_block(block, base, reader);
       }
     }
   }
 
  private:
-  template <class Walk>
-  void run_block(const Block& block, Walk&& walk) {
-    block_->open(block, layout_.cells);
-    walk([&](const uint32_t* cells, const char* values, int count) { block_->add(cells, values, count); });
-    block_->finish(block, 0, layout_.cells, [&] {
-      walk([&](const uint32_t* cells, const char* values, int count) { block_->add_again(cells, values, count); });
+  void run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
+    block_->open(block, layout_.cells, block.include_self);
+    block_->add(0, canonical_.item_count, false,
+                [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
+                [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
+    block_->finish([&] {
+      reader.read(base, 0, canonical_.item_count, [&](const uint32_t* cells, const char* values, int count) {
+        block_->add_again(cells, values, count);
+      });
     });
   }
 

@@ -15,6 +15,10 @@ inline constexpr int64_t kSerialUpdates = 16384;
 // Up to this many items may go through a hash table that stays in the first-level cache.
 inline constexpr int64_t kHashedItems = 4096;
 
+// Updates that go through a window at a time, at least: enough to make up for emptying it, few
+// enough that values of normal spread fit its 62 bits.
+inline constexpr int64_t kWindowUpdates = 65536;
+
 // Digits of the radix sort.
 inline constexpr int kDigitBits = 11;
 

@@ -42,6 +42,26 @@ TEST_P(Fold, GivesTheReferenceBits) {
   }
 }
 
+// More updates than one window takes, and some of them of another kind: what the windows hold and
+// what they refuse must meet in one sum.
+TEST(WindowedSums, MeetThoseOfOtherKinds) {
+  ProblemMaker maker(5);
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    for (const Reduce reduce : {Reduce::add, Reduce::mean}) {
+      for (const ProblemSizes size : {ProblemSizes{1, 150000, 1, 40}, ProblemSizes{1, 70000, 1, 50000}}) {
+        for (int values = 0; values < 4; ++values) {
+          Problem problem = maker.make(size, dtype, reduce, static_cast<Values>(values));
+          const int64_t count = static_cast<int64_t>(problem.src.size() / size_of(dtype));
+          const Bytes other = random_elements(maker.random, dtype, count / 2, static_cast<Values>((values + 1) % 4));
+          std::copy(other.begin(), other.end(), problem.src.begin());
+          expect_reference_bits(problem);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Fold, testing::Range(0, kDTypeCount), [](const auto& info) {
   return std::string(name_of(static_cast<DType>(info.param)));
 });

@@ -1,0 +1,123 @@
+// The window loops for one type and reduction, in plain C++.
+#pragma once
+
+#include <cmath>
+
+#include "cpu/cell_kernels.h"
+#include "cpu/window_sum.h"
+
+namespace sow::detail {
+
+inline uint32_t float_bits(float value) { return bit_cast<uint32_t>(value); }
+inline float to_float(float value) { return value; }
+inline float to_float(bfloat16 value) {
+  return bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+inline float to_float(float16 value) { return static_cast<float>(widen(value)); }
+
+enum class CellEnd { keep, write, refuse };
+
+template <class T, Reduce R>
+struct WindowLoops {
+  using State = CheckedSum<T>;
+
+  static void scan(const char* values, int64_t count, WindowRange& range) {
+    const T* from = reinterpret_cast<const T*>(values);
+    WindowRange r = range;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t bits = float_bits(to_float(from[i])), magnitude = bits & 0x7fffffffu;
+      r.largest = std::max(r.largest, magnitude);
+      r.smallest_less_one = std::min(r.smallest_less_one, magnitude - 1);
+      r.lowest = std::min(r.lowest, static_cast<int32_t>(bits));
+    }
+    range = r;
+  }
+
+  static void add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
+                  int64_t count, Window window) {
+    const T* from = reinterpret_cast<const T*>(values);
+    const double scale = std::ldexp(1.0, -window.exponent);
+    for (int64_t i = 0; i < count; ++i) {
+      cells[ids[i]] += static_cast<int64_t>(static_cast<double>(to_float(from[i])) * scale);
+      if (seen != nullptr) ++seen[ids[i]];
+    }
+  }
+
+  // What becomes of one place. seen < 0: unknown.
+  static CellEnd end(int64_t cell, int64_t seen, T old, bool self, Window window, double unit,
+                     T& out) {
+    const uint32_t old_bits = float_bits(to_float(old)), magnitude = old_bits & 0x7fffffffu;
+    if (seen == 0) return CellEnd::keep;
+    if (cell == 0) {
+      if (seen < 0)
+        return magnitude > 0x7f800000u || old_bits == 0x80000000u ? CellEnd::refuse : CellEnd::keep;
+      if (window.minus_zeros) return CellEnd::refuse;
+    }
+    const double sum = static_cast<double>(cell);
+    if (static_cast<int64_t>(sum) != cell) return CellEnd::refuse;
+    double total = sum * unit, error = 0;
+    if (self) {
+      if (magnitude >= 0x7f800000u) return CellEnd::refuse;
+      total = two_sum(static_cast<double>(to_float(old)), total, error);
+    }
+    if constexpr (R == Reduce::mean) {
+      out = mean_of<T>(total, seen + self);
+    } else {
+      out = round_pair<T>(total, error);
+    }
+    return CellEnd::write;
+  }
+
+  static int64_t finish(const int64_t* cells, const uint32_t* seen, const Block& block,
+                        int64_t begin, int64_t end_cell, Window window, Touched& refused,
+                        int64_t room) {
+    T* to = reinterpret_cast<T*>(block.first);
+    const double unit = std::ldexp(1.0, window.exponent);
+    for (int64_t i = begin; i < end_cell; ++i) {
+      T result;
+      T& place = to[i * block.step];
+      const CellEnd what = end(cells[i], seen == nullptr ? -1 : int64_t{seen[i]}, place,
+                               block.include_self, window, unit, result);
+      if (what == CellEnd::write) place = result;
+      if (what != CellEnd::refuse) continue;
+      refused.cells[refused.count] = static_cast<uint32_t>(i);
+      refused.offsets[refused.count] = i * block.step;
+      if (++refused.count == room) return i + 1;
+    }
+    return end_cell;
+  }
+
+  static void flush(int64_t* cells, const Cells& to, int64_t count, Window window, bool counted) {
+    State* states = reinterpret_cast<State*>(to.states);
+    const double unit = std::ldexp(1.0, window.exponent);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t cell = cells[i];
+      if (cell == 0) continue;
+      // Two halves, so that both fit a float64.
+      const int64_t low = cell & 0xffffffff;
+      states[i].merge(State(static_cast<double>(cell - low) * unit, 0, 0));
+      states[i].merge(State(static_cast<double>(low) * unit, 0, 0));
+      if (!counted) to.counts[i] = 1;
+      cells[i] = 0;
+    }
+  }
+
+  static void doubt(const Cells& cells, const Block& block, int64_t count, bool minus_zeros,
+                    bool counted) {
+    State* states = reinterpret_cast<State*>(cells.states);
+    const T* old = reinterpret_cast<const T*>(block.first);
+    const State refusing(0, 0, HUGE_VAL);
+    for (int64_t i = 0; i < count; ++i) {
+      if (cells.counts[i] == 0) {
+        const uint32_t bits = float_bits(to_float(old[i * block.step]));
+        if (counted || ((bits & 0x7fffffffu) <= 0x7f800000u && bits != 0x80000000u)) continue;
+        cells.counts[i] = 1;
+        states[i] = refusing;
+      } else if (states[i].high() == 0 && states[i].exact()) {
+        states[i] = minus_zeros ? refusing : State(0.0, 0, 0);
+      }
+    }
+  }
+};
+
+}  // namespace sow::detail
