@@ -1,9 +1,12 @@
 // The row loops of FoldKernels for one type and reduction.
 #pragma once
 
+#include <algorithm>
+
 #include "core/isa.h"
 #include "cpu/cell_kernels.h"
 #include "cpu/row_state.h"
+#include "cpu/row_tile.h"
 
 namespace sow::detail {
 
@@ -73,6 +76,10 @@ struct RowAdder {
   static constexpr int64_t kAhead = 6;
 };
 
+// The types that have RowTile kernels.
+template <class T>
+inline constexpr bool is_tiled = std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
 template <class T, Reduce R>
 struct RowKernels {
   using A = Accumulator<T, R>;
@@ -111,6 +118,10 @@ struct RowKernels {
   static void fold_rows(const RowJob& job, int64_t first, int64_t last) {
     if (job.last_column - job.first_column == 1 && !job.negate) return fold_elements(job, first, last);
     const Add add = adder();
+    if constexpr (is_tiled<T>) {
+      const bool plain = job.src_column == 1 && job.dst_column == 1 && !job.negate;
+      if (plain && tile_kernel(kTileColumns) != nullptr) return fold_tiles(job, first, last, add);
+    }
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
       if (range.begin == range.end) continue;
@@ -120,6 +131,50 @@ struct RowKernels {
         range.columns = static_cast<int>(std::min<int64_t>(kRowColumns, job.last_column - column));
         fold_block(job, range, row + column * job.dst_column, add);
       }
+    }
+  }
+
+  static FoldRowTile tile_kernel(int columns) { return row_tile_kernel(dtype_of<T>(), R, columns); }
+
+  // Everything is dense: kernels with the accumulators in registers, and the others for sums that
+  // these refuse.
+  static void fold_tiles(const RowJob& job, int64_t first, int64_t last, Add add) {
+    const int64_t width = job.last_column - job.first_column;
+    const FoldRowTile whole = tile_kernel(kTileColumns);
+    const FoldRowTile part = width % kTileColumns == 0 ? whole : tile_kernel(static_cast<int>(width % kTileColumns));
+    RowTile tile;
+    tile.src_step = job.src_step * static_cast<int64_t>(sizeof(T));
+    tile.include_self = job.include_self;
+    for (int64_t s = first; s < last; ++s) {
+      RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
+      if (range.begin == range.end) continue;
+      tile.codes = job.codes + range.begin;
+      tile.count = range.end - range.begin;
+      look_ahead(job, s, s + 1 < last, tile);
+      T* row = row_of(job, s);
+      for (int64_t column = job.first_column; column < job.last_column; column += kTileColumns) {
+        range.column = column;
+        range.columns = static_cast<int>(std::min<int64_t>(kTileColumns, job.last_column - column));
+        tile.src = job.src + (job.src_base + column) * static_cast<int64_t>(sizeof(T));
+        tile.dst = reinterpret_cast<char*>(row + column);
+        tile.columns = range.columns;
+        const FoldRowTile fold = range.columns == kTileColumns ? whole : part;
+        if (!fold(tile)) fold_block(job, range, row + column, add);
+      }
+    }
+  }
+  // What the kernel fetches: of rows in one tile the next ones in order, of wider ones the same
+  // tile of the rows that come next.
+  static void look_ahead(const RowJob& job, int64_t s, bool more, RowTile& tile) {
+    const int64_t left = job.items - job.begins[s];
+    const bool one_tile = job.last_column - job.first_column <= kTileColumns;
+    tile.known = one_tile ? left : tile.count;
+    if (one_tile || tile.count > kFarRows) {
+      tile.far = tile.codes + kFarRows;
+      tile.far_count = std::clamp<int64_t>(tile.known - kFarRows, 0, tile.count);
+    } else {
+      tile.far = tile.codes + tile.count;
+      tile.far_count = more ? std::min<int64_t>(job.begins[s + 2] - job.begins[s + 1], kFarRows) : 0;
     }
   }
 

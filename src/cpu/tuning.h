@@ -22,6 +22,9 @@ inline constexpr int64_t kWindowUpdates = 65536;
 // Digits of the radix sort.
 inline constexpr int kDigitBits = 11;
 
+// Places of a bucket of items: they are counted out in the first-level cache.
+inline constexpr int kBucketBits = 8;
+
 // Destination rows with more items than this are cut into chunks when they would hold up a worker.
 inline constexpr int64_t kLongItems = 2048;
 inline constexpr int64_t kChunkItems = 1024;
