@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <complex>
 
+#include "core/exact_checked.h"
 #include "core/isa.h"
 #include "cpu/indexed_backward.h"
 #include "cpu/map_block.h"
+#include "cpu/move_run.h"
 #include "transfer/canonical.h"
 
 namespace sow::detail {
@@ -15,6 +17,7 @@ namespace sow::detail {
 struct PlaceUpdates {
   const uint32_t* codes;
   int64_t count;
+  int64_t visible;  // codes there are from the first on: later destinations' come after
   int64_t lowest, step;
   int64_t offset(int64_t i) const { return lowest + static_cast<int64_t>(codes[i]) * step; }
 };
@@ -24,6 +27,7 @@ inline constexpr int kColumns = 64;  // of a row that are worked on together
 // The row's columns in pieces, each with element offsets from the row's first.
 struct RowWalk {
   int64_t size, dst, src;
+  bool streams = false;  // the sources' gradients are larger than the caches
   explicit RowWalk(const Axis& row) : size(row.size), dst(row.dst), src(row.src) {}
   template <class F>
   void each(F&& f) const {
@@ -33,32 +37,62 @@ struct RowWalk {
   }
 };
 
-// Calls kernel.body<Unit>(...) compiled for the machine's vector instructions. Unit: the row's
-// elements lie side by side in every tensor.
-template <int Unit, class K>
+// Writes a piece of a row of the sources' gradient.
+template <int Unit, class T>
+[[gnu::always_inline]] inline void put(const RowWalk& row, T* to, const T* values, int columns) {
+  if constexpr (Unit) {
+    if (row.streams) {
+      stream_run(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(values),
+                 static_cast<size_t>(columns) * sizeof(T));
+    } else {
+      __builtin_memcpy(to, values, static_cast<size_t>(columns) * sizeof(T));
+    }
+  } else {
+    for (int c = 0; c < columns; ++c) to[c * row.src] = values[c];
+  }
+}
+
+// Asks for the source row that will be read a few updates later, maybe of another destination.
+template <class T>
+[[gnu::always_inline]] inline void look_ahead(const T* source, const PlaceUpdates& updates,
+                                              int64_t i, int64_t shift, int columns) {
+  constexpr int64_t kAhead = 8;
+  if (i + kAhead >= updates.visible) return;
+  const char* at = reinterpret_cast<const char*>(source + updates.offset(i + kAhead) + shift);
+  for (int64_t byte = 0; byte < columns * int64_t{sizeof(T)}; byte += 64) {
+    __builtin_prefetch(at + byte);
+  }
+}
+
+// Calls kernel.body<Unit, Columns>(...) compiled for the machine's vector instructions. Unit: the
+// row's elements lie side by side in every tensor. Columns: how many, if the compiler may know.
+template <int Unit, int Columns, class K>
 SOW_TARGET_AVX2 void body_avx2(const K& kernel, int64_t place, int64_t shift, int columns,
                                const PlaceUpdates& updates) {
-  kernel.template body<Unit>(place, shift, columns, updates);
+  kernel.template body<Unit, Columns>(place, shift, columns, updates);
 }
-template <int Unit, class K>
+template <int Unit, int Columns, class K>
 SOW_TARGET_AVX512 void body_avx512(const K& kernel, int64_t place, int64_t shift, int columns,
                                    const PlaceUpdates& updates) {
-  kernel.template body<Unit>(place, shift, columns, updates);
+  kernel.template body<Unit, Columns>(place, shift, columns, updates);
 }
-template <int Unit, class K>
+template <int Unit, int Columns, class K>
 void body_portable(const K& kernel, int64_t place, int64_t shift, int columns,
                    const PlaceUpdates& updates) {
-  kernel.template body<Unit>(place, shift, columns, updates);
+  kernel.template body<Unit, Columns>(place, shift, columns, updates);
 }
 
 template <class K>
 void run_row(const K& kernel, int64_t place, const PlaceUpdates& updates) {
   using Body = void (*)(const K&, int64_t, int64_t, int, const PlaceUpdates&);
-  static constexpr Body kUnit[] = {body_portable<1, K>, body_avx2<1, K>, body_avx512<1, K>};
+  static constexpr Body kWhole[] = {body_portable<1, kColumns, K>, body_avx2<1, kColumns, K>,
+                                    body_avx512<1, kColumns, K>};
   const RowWalk& row = kernel.row;
   const bool unit = row.src == 1 && row.dst == 1;
-  const Body body = unit ? kUnit[static_cast<int>(kernel.isa)] : Body(body_portable<0, K>);
+  const Body whole = kWhole[static_cast<int>(kernel.isa)];
+  const Body rest = unit ? Body(body_portable<1, 0, K>) : Body(body_portable<0, 0, K>);
   row.each([&](int64_t first, int columns) {
+    const Body body = unit && columns == kColumns ? whole : rest;
     body(kernel, place + first * row.dst, first * row.src, columns, updates);
   });
 }
@@ -71,11 +105,40 @@ template <class T>
   return static_cast<Wide<T>>(value);
 }
 
+// plain_nan and a choice between two numbers, by their bits: GCC makes vectors of choices between
+// integers only, since a choice between computed numbers may leave one of them uncomputed.
+[[gnu::always_inline]] inline double plain(double value) {
+  using Traits = FloatTraits<double>;
+  const auto bits = bit_cast<int64_t>(value);
+  const bool nan = (bits & INT64_MAX) > int64_t{Traits::kInfinity};
+  return bit_cast<double>(nan ? int64_t{Traits::kQuietNan} : bits);
+}
+[[gnu::always_inline]] inline std::complex<double> plain(std::complex<double> value) {
+  return plain_nan(value);
+}
+[[gnu::always_inline]] inline double choose(bool first, double a, double b) {
+  return bit_cast<double>(first ? bit_cast<int64_t>(a) : bit_cast<int64_t>(b));
+}
+[[gnu::always_inline]] inline std::complex<double> choose(bool first, std::complex<double> a,
+                                                          std::complex<double> b) {
+  return first ? a : b;
+}
+// The value or zero, without a branch that a compiler could move its computation into.
+[[gnu::always_inline]] inline double or_zero(bool keep, double value) {
+  return bit_cast<double>(bit_cast<int64_t>(value) & -static_cast<int64_t>(keep));
+}
+[[gnu::always_inline]] inline std::complex<double> or_zero(bool keep, std::complex<double> value) {
+  return keep ? value : 0.0;
+}
+[[gnu::always_inline]] inline bool vanishes(double value) {
+  return (bit_cast<int64_t>(value) & INT64_MAX) == 0;
+}
+[[gnu::always_inline]] inline bool vanishes(std::complex<double> value) { return value == 0.0; }
+
 // g / count in float64, rounded once.
 template <class T>
 [[gnu::always_inline]] inline T shared(T grad, int64_t count) {
-  return static_cast<T>(
-      plain_nan<Wide<T>>(widened(grad) / static_cast<double>(std::max<int64_t>(count, 1))));
+  return static_cast<T>(plain(widened(grad) / static_cast<double>(count > 1 ? count : 1)));
 }
 
 template <class T>
@@ -87,12 +150,25 @@ struct AssignKernel {
         source_grad(reinterpret_cast<T*>(work.source_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
-    for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
-      T* to = source_grad + updates.offset(i);
-      const T* from = i + 1 == updates.count ? grad + place : nullptr;
-      for (int64_t c = 0; c < row.size; ++c) to[c * row.src] = from ? from[c * row.dst] : T(0);
+    const bool unit = row.src == 1 && row.dst == 1;
+    row.each([&](int64_t first, int columns) {
+      const int64_t at = place + first * row.dst, shift = first * row.src;
+      unit ? body<1>(at, shift, columns, updates) : body<0>(at, shift, columns, updates);
+    });
+  }
+
+  template <int Unit>
+  void body(int64_t place, int64_t shift, int columns, const PlaceUpdates& updates) const {
+    T last[kColumns], none[kColumns];
+    for (int c = 0; c < columns; ++c) {
+      last[c] = grad[place + c * row.dst];
+      none[c] = T(0);
     }
-    for (int64_t c = 0; x_grad != nullptr && c < row.size; ++c) x_grad[place + c * row.dst] = T(0);
+    for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
+      const bool wins = i + 1 == updates.count;
+      put<Unit>(row, source_grad + updates.offset(i) + shift, wins ? last : none, columns);
+    }
+    for (int c = 0; x_grad != nullptr && c < columns; ++c) x_grad[place + c * row.dst] = T(0);
   }
 
   RowWalk row;
@@ -101,55 +177,45 @@ struct AssignKernel {
   T* source_grad;
 };
 
+// Each destination's share for one update, into x_grad: the sources gather theirs from there.
 template <class T>
 struct MeanKernel {
   MeanKernel(const IndexedBackward& work, const Axis& axis)
       : row(axis),
         self(work.include_self),
         grad(reinterpret_cast<const T*>(work.grad)),
-        x_grad(reinterpret_cast<T*>(work.x_grad)),
-        source_grad(reinterpret_cast<T*>(work.source_grad)) {}
+        x_grad(reinterpret_cast<T*>(work.x_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
     const int64_t count = updates.count + self;
-    row.each([&](int64_t first, int columns) {
-      T part[kColumns];
-      for (int c = 0; c < columns; ++c)
-        part[c] = shared(grad[place + (first + c) * row.dst], count);
-      for (int c = 0; x_grad != nullptr && c < columns; ++c) {
-        x_grad[place + (first + c) * row.dst] = self ? part[c] : T(0.0f);
-      }
-      for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
-        T* to = source_grad + updates.offset(i) + first * row.src;
-        for (int c = 0; c < columns; ++c) to[c * row.src] = part[c];
-      }
-    });
+    for (int64_t c = 0; c < row.size; ++c) {
+      const int64_t at = place + c * row.dst;
+      x_grad[at] = shared(grad[at], count);
+    }
   }
 
   RowWalk row;
   bool self;
   const T* grad;
   T* x_grad;
-  T* source_grad;
 };
 
-// The bits of a value, with every NaN made one: equal bits are what a tie is.
+// The bits of a value, with every NaN made one: equal bits are what a tie is. Signed, because
+// vectors compare signed numbers, and as wide as the count of ties at least.
 template <class T>
 [[gnu::always_inline]] inline auto tie_bits(T value) {
-  if constexpr (sizeof(T) == 2) {
-    const float wide = static_cast<float>(value);
-    return wide == wide ? uint32_t{value.bits} : 0xffffffffu;
-  } else {
-    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    Bits bits;
-    std::memcpy(&bits, &value, sizeof(T));
-    return value == value ? bits : static_cast<Bits>(~Bits{0});
-  }
+  using Traits = FloatTraits<T>;
+  using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  const auto bits = static_cast<Number>(bit_cast<typename Traits::Bits>(value));
+  constexpr auto kMagnitude =
+      static_cast<Number>(static_cast<typename Traits::Bits>(~Traits::kSign));
+  return (bits & kMagnitude) > Number{Traits::kInfinity} ? kMagnitude : bits;
 }
 
 template <class T>
 struct ExtremeKernel {
   using Bits = decltype(tie_bits(T()));
+  using Stored = typename FloatTraits<T>::Bits;
 
   ExtremeKernel(const IndexedBackward& work, const Axis& axis)
       : row(axis),
@@ -159,41 +225,43 @@ struct ExtremeKernel {
         x(reinterpret_cast<const T*>(work.x)),
         source(reinterpret_cast<const T*>(work.source)),
         x_grad(reinterpret_cast<T*>(work.x_grad)),
-        source_grad(reinterpret_cast<T*>(work.source_grad)) {}
+        source_grad(reinterpret_cast<Stored*>(work.source_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
     run_row(*this, place, updates);
   }
 
-  template <int Unit>
-  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns,
+  template <int Unit, int Columns>
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int given,
                                    const PlaceUpdates& updates) const {
+    const int columns = Columns != 0 ? Columns : given;
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
-    Bits best[kColumns];
-    Bits ties[kColumns];
-    T part[kColumns];
+    alignas(64) Bits best[kColumns];
+    alignas(64) Bits ties[kColumns];
+    alignas(64) Stored part[kColumns];
     for (int c = 0; c < columns; ++c) {
       best[c] = tie_bits(result[place + c * to_dst]);
       ties[c] = self && tie_bits(x[place + c * to_dst]) == best[c];
     }
     for (int64_t i = 0; i < updates.count; ++i) {
       const T* __restrict from = source + updates.offset(i) + shift;
-      for (int c = 0; c < columns; ++c) ties[c] += tie_bits(from[c * to_src]) == best[c];
+      look_ahead(source, updates, i, shift, columns);
+      for (int c = 0; c < columns; ++c) ties[c] += tie_bits(from[c * to_src]) == best[c] ? 1 : 0;
     }
     for (int c = 0; c < columns; ++c) {
-      part[c] = shared(grad[place + c * to_dst], static_cast<int64_t>(ties[c]));
+      part[c] = bit_cast<Stored>(shared(grad[place + c * to_dst], static_cast<int64_t>(ties[c])));
     }
     for (int c = 0; x_grad != nullptr && c < columns; ++c) {
       const bool attains = self && tie_bits(x[place + c * to_dst]) == best[c];
-      x_grad[place + c * to_dst] = attains ? part[c] : T(0.0f);
+      x_grad[place + c * to_dst] = bit_cast<T>(attains ? part[c] : Stored{0});
     }
     for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
       const T* __restrict from = source + updates.offset(i) + shift;
-      T* __restrict to = source_grad + updates.offset(i) + shift;
+      alignas(64) Stored out[kColumns];
       for (int c = 0; c < columns; ++c) {
-        const bool attains = tie_bits(from[c * to_src]) == best[c];
-        to[c * to_src] = attains ? part[c] : T(0.0f);
+        out[c] = tie_bits(from[c * to_src]) == best[c] ? part[c] : Stored{0};
       }
+      put<Unit>(row, source_grad + updates.offset(i) + shift, out, columns);
     }
   }
 
@@ -201,7 +269,8 @@ struct ExtremeKernel {
   Isa isa = current_isa();
   bool self;
   const T *grad, *result, *x, *source;
-  T *x_grad, *source_grad;
+  T* x_grad;
+  Stored* source_grad;
 };
 
 template <class T>
@@ -226,38 +295,39 @@ struct ProductKernel {
     if constexpr (is_complex_number<T>)
       return std::conj(widened(value));
     else
-      return widened(value);
+      return widen(value);
   }
 
   // The derivative by a factor of which `zeros` destinations' factors in all are zero.
   [[gnu::always_inline]] static T others(A f, int64_t zeros, A weighted) {
-    const bool is_zero = f == A(0);
-    const A value = quotient(weighted, is_zero ? A(1) : f);
-    return zeros == static_cast<int64_t>(is_zero) ? static_cast<T>(plain_nan<A>(value)) : T(0.0f);
+    const int64_t own = vanishes(f) ? 1 : 0;
+    const A value = plain(quotient(weighted, choose(own != 0, A(1), f)));
+    return static_cast<T>(or_zero(zeros == own, value));
   }
 
-  template <int Unit>
-  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int columns,
+  template <int Unit, int Columns>
+  [[gnu::always_inline]] void body(int64_t place, int64_t shift, int given,
                                    const PlaceUpdates& updates) const {
+    const int columns = Columns != 0 ? Columns : given;
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
-    A weighted[kColumns];
-    int64_t zeros[kColumns];
+    alignas(64) A weighted[kColumns];
+    alignas(64) int64_t zeros[kColumns];
     for (int c = 0; c < columns; ++c) {
       const A f = self ? factor(x[place + c * to_dst]) : A(1);
-      zeros[c] = f == A(0);
-      weighted[c] = f == A(0) ? A(1) : f;
+      zeros[c] = vanishes(f) ? 1 : 0;
+      weighted[c] = choose(vanishes(f), A(1), f);
     }
     for (int64_t begin = 0; begin < updates.count; begin += kChunk) {
-      A chunk[kColumns];
+      alignas(64) A chunk[kColumns];
       for (int c = 0; c < columns; ++c) chunk[c] = A(1);
       const int64_t end = std::min(begin + kChunk, updates.count);
       for (int64_t i = begin; i < end; ++i) {
-        const T* from = source + updates.offset(i) + shift;
+        const T* __restrict from = source + updates.offset(i) + shift;
+        look_ahead(source, updates, i, shift, columns);
         for (int c = 0; c < columns; ++c) {
           const A f = factor(from[c * to_src]);
-          const bool is_zero = f == A(0);
-          zeros[c] += is_zero;
-          chunk[c] = product(chunk[c], is_zero ? A(1) : f);
+          zeros[c] += vanishes(f) ? 1 : 0;
+          chunk[c] = product(chunk[c], choose(vanishes(f), A(1), f));
         }
       }
       const bool alone = begin == 0 && !self;  // 1 * x is not x for signed zeros in complex numbers
@@ -265,7 +335,7 @@ struct ProductKernel {
         weighted[c] = alone ? chunk[c] : product(weighted[c], chunk[c]);
     }
     for (int c = 0; c < columns; ++c) {
-      weighted[c] = product(widened(grad[place + c * to_dst]), plain_nan<A>(weighted[c]));
+      weighted[c] = product(widened(grad[place + c * to_dst]), plain(weighted[c]));
     }
     for (int c = 0; x_grad != nullptr && c < columns; ++c) {
       const int64_t at = place + c * to_dst;
@@ -273,10 +343,11 @@ struct ProductKernel {
     }
     for (int64_t i = 0; source_grad != nullptr && i < updates.count; ++i) {
       const T* __restrict from = source + updates.offset(i) + shift;
-      T* __restrict to = source_grad + updates.offset(i) + shift;
+      alignas(64) T out[kColumns];
       for (int c = 0; c < columns; ++c) {
-        to[c * to_src] = others(factor(from[c * to_src]), zeros[c], weighted[c]);
+        out[c] = others(factor(from[c * to_src]), zeros[c], weighted[c]);
       }
+      put<Unit>(row, source_grad + updates.offset(i) + shift, out, columns);
     }
   }
 

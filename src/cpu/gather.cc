@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kGrainBytes = 64 << 10;  // random reads: fewer bytes keep a thread busy
 constexpr int kPiecesAThread = 8;
+constexpr int64_t kAhead = 8;         // rows, of which the first bytes are asked for early
+constexpr int64_t kAheadBytes = 512;
 constexpr int64_t kShort = 16;  // an axis shorter than this is no inner loop if there is a longer
 
 bool supports(const Transfer& transfer, const Canonical& canonical) {
@@ -87,8 +89,8 @@ class Gatherer {
         order_(order),
         width_(static_cast<int64_t>(size_of(transfer.dtype))) {
     const int64_t bytes = canonical.row.size * width_;
-    streaming_ = canonical.row.dst == 1 && canonical.row.src == 1 && bytes >= 512 &&
-                 bytes * canonical.outer_count >= kStreamingBytes;
+    streaming_ = canonical.row.dst == 1 && canonical.row.src == 1 && bytes >= 64 &&
+                 bytes * canonical.outer_count >= kStreamingBytes && can_stream();
   }
 
   void run_unit(int64_t unit) const {
@@ -110,6 +112,7 @@ class Gatherer {
     } else {
       const Pieces parts{canonical_.row.size, static_cast<int>(order_.parts)};
       move_rows(dst, stride, offsets, count, parts, static_cast<int>(part));
+      if (streaming_) finish_streams();
     }
   }
 
@@ -166,8 +169,14 @@ class Gatherer {
       const bool dropped = offsets[i] == kDropped;
       const char* from = kZero;
       if (!dropped) from = transfer_.src.data + (offsets[i] + first * row.src) * width_;
+      if (streaming_ && i + kAhead < count && offsets[i + kAhead] != kDropped) {
+        const char* later = transfer_.src.data + (offsets[i + kAhead] + first) * width_;
+        for (int64_t byte = 0; byte < length * width_ && byte < kAheadBytes; byte += 64) {
+          __builtin_prefetch(later + byte);
+        }
+      }
       if (streaming_ && !dropped) {
-        copy_streaming(to, from, static_cast<size_t>(length * width_));
+        stream_run(to, from, static_cast<size_t>(length * width_));
         continue;
       }
       move_run(static_cast<size_t>(width_), to, row.dst, from, dropped ? 0 : row.src, length);

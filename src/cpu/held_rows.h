@@ -13,8 +13,9 @@ inline const IndexOrder* usable_order(const Transfer& t, const Canonical& c) {
   const IndexOrder* order = t.order;
   if (order == nullptr || !order->kept() || t.dst_index.size() != 1) return nullptr;
   const IndexOperand& index = t.dst_index[0];
-  if (index.extent != order->size || index.scale <= 0 || t.bounds != order->bounds) return nullptr;
-  if (c.item_count != order->count || (!t.src_index.empty() && t.bounds == Bounds::drop)) return nullptr;
+  if (index.extent != order->size || index.scale <= 0 || !order->serves(t.bounds)) return nullptr;
+  if (c.item_count != order->count || (!t.src_index.empty() && t.bounds == Bounds::drop))
+    return nullptr;
   for (const Axis& axis : c.outer) {
     if (axis.index[0] != 0) return nullptr;
   }
@@ -31,7 +32,8 @@ class HeldRows {
  public:
   HeldRows(const Transfer& t, const Canonical& c, const IndexOrder& order, Carver& carver)
       : transfer_(t), canonical_(c), order_(order), codes_(order.positions.data()) {
-    const bool affine = t.src_index.empty() && (t.src.data == nullptr || (c.items.size() == 1 && c.items[0].src > 0));
+    const bool affine = t.src_index.empty() &&
+                        (t.src.data == nullptr || (c.items.size() == 1 && c.items[0].src > 0));
     if (affine) return;
     found_ = carver.take<uint32_t>(order.count);
     sorted_ = carver.take<uint32_t>(order.count);
@@ -50,9 +52,11 @@ class HeldRows {
     from.index.erase(0);
     UpdateReader reader(sources_only, reading, kNoKernels);
     uint32_t* to = found_;
-    reader.read_places(from, 0, order_.count, kTileItems, [&](const int64_t*, const int64_t* at, int count, bool) {
-      for (int i = 0; i < count; ++i) *to++ = static_cast<uint32_t>(sources.code_of(at[i] - base.src));
-    });
+    reader.read_places(from, 0, order_.count, kTileItems,
+                       [&](const int64_t*, const int64_t* at, int count, bool) {
+                         for (int i = 0; i < count; ++i)
+                           *to++ = static_cast<uint32_t>(sources.code_of(at[i] - base.src));
+                       });
     for (size_t i = 0; i < order_.positions.size(); ++i) sorted_[i] = found_[order_.positions[i]];
   }
 

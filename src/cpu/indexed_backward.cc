@@ -6,8 +6,8 @@
 #include "core/memory.h"
 #include "core/parallel.h"
 #include "cpu/backward_kernels.h"
+#include "cpu/held_rows.h"
 #include "cpu/row_order.h"
-#include "transfer/index_order.h"
 
 namespace sow::detail {
 
@@ -34,9 +34,7 @@ class HeldOrder {
   HeldOrder(const Transfer& t, const Canonical& c)
       : order_(*t.order), places_(item_places(t)), sources_(item_sources(t, c)) {}
   static bool fits(const Transfer& t, const Canonical& c) {
-    return t.order != nullptr && t.order->kept() && t.order->bounds == t.bounds &&
-           t.dst_index.size() == 1 && c.outer.empty() && c.items.size() == 1 &&
-           c.item_count == t.order->count && t.dst_index[0].extent == t.order->size;
+    return usable_order(t, c) != nullptr && c.outer.empty() && c.items.size() == 1;
   }
 
   const PlaceCode& places() const { return places_; }
@@ -60,9 +58,11 @@ void walk(const Order& order, const OuterBase& base, int64_t first, int64_t last
   const PlaceCode places = order.places(), sources = order.sources();
   for (int64_t s = first; s < last; ++s) {
     const PlaceUpdates updates{order.codes() + begins[s], begins[s + 1] - begins[s],
-                               base.src + sources.lowest(), sources.step()};
+                               order.items() - begins[s], base.src + sources.lowest(),
+                               sources.step()};
     kernel(base.dst + places.offset_of(order.keys()[begins[s]]), updates);
   }
+  if (kernel.row.streams) finish_streams();
 }
 
 // Which segment the share of a worker begins with: items are divided, not destinations.
@@ -114,8 +114,10 @@ void walk_apart(const Transfer& t, const Canonical& c, int threads, const Kernel
 }
 
 template <class Kernel>
-void walk_all(const Transfer& t, const Canonical& c, const Kernel& kernel) {
+void walk_all(const Transfer& t, const Canonical& c, Kernel kernel) {
   const int64_t updates = c.outer_count * c.item_count * c.row.size;
+  const int64_t bytes = updates * static_cast<int64_t>(size_of(t.dtype));
+  kernel.row.streams = bytes >= kStreamingBytes && can_stream();
   const int threads = updates < kSerial || !can_run_parallel() ? 1 : get_num_threads();
   if (HeldOrder::fits(t, c)) {
     walk_on_threads(HeldOrder(t, c), outer_base(c, 0), threads, kernel);

@@ -18,9 +18,10 @@ struct IndexedBackward {
   const char* x = nullptr;
   const char* source = nullptr;
   char* x_grad = nullptr;       // touched places are written, others left; null: not wanted
-  char* source_grad = nullptr;  // every place but dropped ones is written
+  char* source_grad = nullptr;  // every place but dropped ones is written; null: not wanted
 };
 
+// A mean's sources get one share a destination: it is left in x_grad, for them to gather.
 // Whether run_indexed_backward can do this. The bits are those of the rules in src/ops.
 bool can_run_indexed_backward(const Transfer& places);
 void run_indexed_backward(const IndexedBackward& work);

@@ -44,11 +44,35 @@ void move_run(size_t width, char* dst, int64_t dst_stride, const char* src, int6
   });
 }
 
-void copy_streaming(char* dst, const char* src, size_t bytes) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    if (current_isa() != Isa::portable) return copy_streaming_avx2(dst, src, bytes);
+bool can_stream() { return SOW_HAS_X86_KERNELS && current_isa() != Isa::portable; }
+
+void stream_run(char* dst, const char* src, size_t bytes) {
+  const size_t head = -reinterpret_cast<uintptr_t>(dst) & 63;
+  // Lines that are written in part are read all the same: a run must have whole ones.
+  if (!SOW_HAS_X86_KERNELS || bytes < (head == 0 ? 64 : 320)) {
+    std::memcpy(dst, src, bytes);
+    return;
   }
-  std::memcpy(dst, src, bytes);
+  if constexpr (SOW_HAS_X86_KERNELS) {
+    const size_t lines = (bytes - head) & ~size_t{63};
+    if (head != 0) std::memcpy(dst, src, head);
+    stream_lines_avx2(dst + head, src + head, lines);
+    const size_t done = head + lines;
+    if (done != bytes) std::memcpy(dst + done, src + done, bytes - done);
+  }
+}
+
+void finish_streams() {
+  if constexpr (SOW_HAS_X86_KERNELS) finish_streams_avx2();
+}
+
+void copy_streaming(char* dst, const char* src, size_t bytes) {
+  if (!can_stream()) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  stream_run(dst, src, bytes);
+  finish_streams();
 }
 
 }  // namespace sow::detail

@@ -1,22 +1,13 @@
-// The copy past the caches with AVX2 stores.
+// Copies past the caches with AVX2 stores.
 #include <immintrin.h>
-
-#include <cstring>
 
 #include "core/isa.h"
 #include "cpu/move_run.h"
 
 namespace sow::detail {
 
-SOW_TARGET_AVX2 void copy_streaming_avx2(char* dst, const char* src, size_t bytes) {
-  const size_t head = -reinterpret_cast<uintptr_t>(dst) & 63;
-  if (bytes < head + 256) {
-    std::memcpy(dst, src, bytes);
-    return;
-  }
-  std::memcpy(dst, src, head);
-  size_t i = head;
-  for (; i + 64 <= bytes; i += 64) {
+SOW_TARGET_AVX2 void stream_lines_avx2(char* dst, const char* src, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64) {
     const auto* from = reinterpret_cast<const __m256i*>(src + i);
     auto* to = reinterpret_cast<__m256i*>(dst + i);
     const __m256i low = _mm256_loadu_si256(from);
@@ -24,9 +15,9 @@ SOW_TARGET_AVX2 void copy_streaming_avx2(char* dst, const char* src, size_t byte
     _mm256_stream_si256(to, low);
     _mm256_stream_si256(to + 1, high);
   }
-  std::memcpy(dst + i, src + i, bytes - i);
-  // Another thread may read what was written as soon as this one says that it is done.
-  _mm_sfence();
 }
+
+// Another thread may read what was written as soon as this one says that it is done.
+SOW_TARGET_AVX2 void finish_streams_avx2() { _mm_sfence(); }
 
 }  // namespace sow::detail

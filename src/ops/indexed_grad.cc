@@ -74,6 +74,16 @@ class Indexed {
     return sum_to(grad, source());
   }
 
+  // A tensor that has the shape of the index's positions, and no memory of its own to read.
+  static Tensor shape_of_space(const Tensor& any, const Dims& space) {
+    auto impl = std::make_shared<TensorImpl>(*any.impl());
+    impl->shape = space;
+    impl->strides = row_major_strides(space);
+    impl->numel = 1;
+    for (const int64_t extent : space) impl->numel *= extent;
+    return Tensor(std::move(impl));
+  }
+
   // The Transfer of the scatter `onto` a tensor from another, without running it.
   Transfer places(const Tensor& onto, const Tensor& from) const {
     Call call = with_index(*family_.scatter, onto);
@@ -276,8 +286,45 @@ bool may_fuse(const Backward& b, const Indexed& call) {
 // What the destination's gradient is where no update came.
 Tensor untouched(const Backward& b, const Indexed& call) {
   const bool shares = call.reduce() != Reduce::assign && call.reduce() != Reduce::mul;
-  if (call.include_self() && shares) return share(b.grad, full_like(call.x(), 1, DType::int64));
+  if (call.include_self() && shares) return share(b.grad, Tensor::ones({}, DType::int64));
   return b.grad.clone();
+}
+
+char* data_of(const Tensor& t) { return t.defined() ? static_cast<char*>(t.data()) : nullptr; }
+
+// Every update of a destination gets the same share: it is worked out once, and gathered.
+Pair run_mean(const Backward& b, const Indexed& call, bool wants_source, IndexedBackward& work) {
+  const bool self = call.include_self();
+  const bool whole = self && b.needs(0);
+  const Tensor part = whole ? untouched(b, call) : Tensor::empty(call.x().shape(), work.dtype);
+  work.x_grad = data_of(part);
+  run_indexed_backward(work);
+  Pair out;
+  if (b.needs(0)) out.x = self ? part : call.cleared();
+  if (wants_source) out.source = call.to_source(call.gather(part));
+  return out;
+}
+
+Pair run_walk(const Backward& b, const Indexed& call, bool wants_source, const Dims& space,
+              IndexedBackward& work) {
+  const bool reads_values = call.reduce() != Reduce::assign;
+  Tensor x, result, source, source_grad;
+  if (reads_values && call.include_self()) x = call.x().contiguous();
+  if (reads_values && call.reduce() != Reduce::mul) result = b.result.contiguous();
+  if (reads_values) source = call.source_over(Indexed::shape_of_space(b.grad, space)).contiguous();
+  Pair out;
+  if (b.needs(0)) out.x = untouched(b, call);
+  if (wants_source) source_grad = Tensor::empty(space, work.dtype);
+  if (wants_source && b.call.attrs.bounds == Bounds::drop) source_grad.fill_(0);
+  work.result = data_of(result);
+  work.x = data_of(x);
+  work.source = data_of(source);
+  work.x_grad = data_of(out.x);
+  work.source_grad = data_of(source_grad);
+  run_indexed_backward(work);
+  source = Tensor();  // a copy of it, if it is one, need not live while the gradient is summed
+  if (wants_source) out.source = call.to_source(source_grad);
+  return out;
 }
 
 // The same bits as the rules above, without their intermediate tensors.
@@ -287,40 +334,23 @@ bool fused_rule(const Backward& b, const Indexed& call, bool wants_source, Pair&
   for (const int64_t extent : space) {
     if (extent <= 0) return false;
   }
-  const DType dtype = call.x().dtype();
   const Tensor grad = b.grad.contiguous();
-  const Tensor source_grad = Tensor::empty(space, dtype);
   IndexedBackward work;
-  work.places = call.places(grad, source_grad);
+  work.places = call.places(grad, Indexed::shape_of_space(grad, space));
   if (work.places.dst.data == nullptr || !can_run_indexed_backward(work.places)) return false;
   if (std::string* text = current_explanation()) {
     *text +=
         sow::detail::text("{}: gradient of {} over {}, each destination's updates in one walk\n",
                           b.call.op->name, name_of(call.reduce()), space);
-    if (work.places.order != nullptr) *text += "  index        held: ordered once, used again\n";
+    *text += work.places.order != nullptr ? "  index        held: ordered once, used again\n"
+                                          : "  index        ordered here\n";
   }
-  const bool reads_values = call.reduce() != Reduce::assign && call.reduce() != Reduce::mean;
-  Tensor x, result, source;
-  if (reads_values && call.include_self()) x = call.x().contiguous();
-  if (reads_values && call.reduce() != Reduce::mul) result = b.result.contiguous();
-  if (reads_values) source = call.source_over(source_grad).contiguous();
-  if (b.needs(0)) out.x = untouched(b, call);
-  if (b.call.attrs.bounds == Bounds::drop) source_grad.fill_(0);
-
-  const auto data = [](const Tensor& t) {
-    return t.defined() ? static_cast<char*>(t.data()) : nullptr;
-  };
   work.reduce = call.reduce();
   work.include_self = call.include_self();
-  work.dtype = dtype;
-  work.grad = data(grad);
-  work.result = data(result);
-  work.x = data(x);
-  work.source = data(source);
-  work.x_grad = data(out.x);
-  work.source_grad = wants_source ? data(source_grad) : nullptr;
-  run_indexed_backward(work);
-  if (wants_source) out.source = call.to_source(source_grad);
+  work.dtype = call.x().dtype();
+  work.grad = data_of(grad);
+  out = call.reduce() == Reduce::mean ? run_mean(b, call, wants_source, work)
+                                      : run_walk(b, call, wants_source, space, work);
   return true;
 }
 

@@ -21,6 +21,11 @@ struct IndexOrder {
   std::vector<uint32_t> begins;     // where each destination's items begin, and the end
 
   bool kept() const { return !begins.empty(); }
+  // Whether a use under these bounds finds the same keys. One whose keys were all in range when
+  // they were held is not checked again.
+  bool serves(Bounds use) const {
+    return use == bounds || (use == Bounds::promise && bounds == Bounds::error);
+  }
 };
 
 }  // namespace sow::detail
