@@ -178,7 +178,9 @@ void run(const Transfer& transfer, const Canonical&, const Plan& plan, char* mem
   int64_t* ranks = pieces.pieces == 1 ? one_piece : reinterpret_cast<int64_t*>(memory);
   if (ranked) {
     const auto* mask = reinterpret_cast<const uint8_t*>(transfer.mask.data);
-    expect_enough(transfer, scan_mask(mask, layout.mask, pieces, plan.threads, ranks));
+    const int64_t trues = scan_mask(mask, layout.mask, pieces, plan.threads, ranks);
+    expect_enough(transfer, trues);
+    clear_rest(transfer, trues);
   }
   const Mover mover(transfer, layout);
   for_each_piece(plan.threads, pieces.pieces, [&](int piece) {

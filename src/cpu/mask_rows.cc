@@ -170,6 +170,7 @@ void run(const Transfer& transfer, const Canonical&, const Plan& plan, char* mem
     const int threads = layout.rows < (256 << 10) ? 1 : plan.threads;
     const int64_t trues = scan_mask(mask, layout.mask, pieces, threads, ranks);
     expect_enough(transfer, trues * layout.row);
+    clear_rest(transfer, trues * layout.row);
   } else {
     std::fill(ranks, ranks + cut.pieces + 1, 0);
   }

@@ -2,6 +2,7 @@
 #include "cpu/mask_scan.h"
 
 #include <array>
+#include <cstring>
 
 #include "core/fail.h"
 #include "cpu/mask_kernels.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kCountGrain = 128 << 10;  // bytes: about the time a second thread costs
 constexpr int kMaxPieces = 256;
+constexpr int64_t kClearGrain = 1 << 20;  // bytes a thread
 
 Pieces mask_pieces(int64_t count, int threads) {
   return {count, std::min(choose_pieces(count, kCountGrain, threads, 4), kMaxPieces)};
@@ -90,6 +92,15 @@ void nonzero_positions(const uint8_t* mask, int64_t count, int64_t* out) {
 void expect_enough(const Transfer& transfer, int64_t trues) {
   if (trues <= transfer.rank_limit) return;
   report_too_few(transfer.op, trues, transfer.rank_limit, transfer.mask_side == MaskSide::source);
+}
+
+void clear_rest(const Transfer& transfer, int64_t trues) {
+  if (!transfer.clear_rest) return;
+  const auto width = static_cast<int64_t>(size_of(transfer.dtype));
+  parallel_for(trues * width, transfer.rank_limit * width, kClearGrain,
+               [&](int64_t first, int64_t last) {
+                 std::memset(transfer.dst.data + first, 0, static_cast<size_t>(last - first));
+               });
 }
 
 }  // namespace sow::detail

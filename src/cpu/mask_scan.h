@@ -26,4 +26,7 @@ int64_t scan_mask(const uint8_t* mask, const Nest<1>& nest, const Pieces& pieces
 // Throws the contract's error if the rank side has fewer elements than there are trues.
 void expect_enough(const Transfer& transfer, int64_t trues);
 
+// Zeroes what the trues leave of a destination by rank, where the Transfer asks for it.
+void clear_rest(const Transfer& transfer, int64_t trues);
+
 }  // namespace sow::detail

@@ -171,6 +171,7 @@ const Strategy k_ordered = {
     .cost = cost,
     .workspace = workspace,
     .run = run,
+    .uses_order = true,
 };
 
 }  // namespace sow::detail

@@ -1,11 +1,13 @@
 // How each family of indexed operations uses the shared gradient rules, and the gathers' rules.
 #include "core/layout.h"
 #include "core/tensor_impl.h"
+#include "core/text.h"
 #include "ops/defs.h"
 #include "ops/indexed_grad.h"
 #include "ops/like.h"
 #include "ops/rules.h"
 #include "sow/math.h"
+#include "transfer/plan.h"
 
 namespace sow::detail {
 
@@ -66,6 +68,10 @@ void hold_order(Call& call, uint64_t needs, int64_t size) {
   try {
     attrs.order = Index::hold(index, size, attrs.bounds).order();
     attrs.held_size = size;
+    if (std::string* words = current_explanation()) {
+      *words += text("{}: its {} keys are ordered here, for the scatter and its gradient\n",
+                     op_name(call), index.numel());
+    }
   } catch (const Error&) {
     // A bad key: the call itself says so, in its own words.
   }

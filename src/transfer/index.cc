@@ -1,6 +1,8 @@
 // Holding an index: its keys are copied, checked and ordered once.
 #include "sow/index.h"
 
+#include <algorithm>
+
 #include "core/fail.h"
 #include "core/layout.h"
 #include "core/memory.h"
@@ -54,19 +56,19 @@ void sort_keys(const Transfer& transfer, IndexOrder& order) {
   order.begins.assign(rows.begins(), rows.begins() + rows.segments() + 1);
 }
 
-// The first position, in row-major order, whose key breaks the fact; -1 if it holds.
+bool is_sorted(const IndexOrder& order) {
+  return std::is_sorted(order.positions.begin(), order.positions.end());
+}
+
+// The first position, in row-major order, whose key is smaller than one before it; there is one.
 int64_t first_unsorted(const IndexOrder& order) {
-  for (size_t i = 0; i < order.positions.size(); ++i) {
-    if (i == 0 || order.positions[i] > order.positions[i - 1]) continue;
-    // Some later key is smaller: the first such key in the given order.
-    std::vector<uint32_t> given(static_cast<size_t>(order.count), UINT32_MAX);
-    for (size_t k = 0; k < order.positions.size(); ++k) given[order.positions[k]] = order.keys[k];
-    uint32_t highest = 0;
-    for (int64_t at = 0; at < order.count; ++at) {
-      if (given[at] == UINT32_MAX) continue;
-      if (given[at] < highest) return at;
-      highest = given[at];
-    }
+  std::vector<uint32_t> given(static_cast<size_t>(order.count), UINT32_MAX);
+  for (size_t k = 0; k < order.positions.size(); ++k) given[order.positions[k]] = order.keys[k];
+  uint32_t highest = 0;
+  for (int64_t at = 0; at < order.count; ++at) {
+    if (given[at] == UINT32_MAX) continue;
+    if (given[at] < highest) return at;
+    highest = given[at];
   }
   return -1;
 }
@@ -116,10 +118,11 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
   if (keys.numel() != 0 && size != 0 && keys.numel() < kMostKeys - 1 && size < kMostKeys) {
     sort_keys(transfer, *order);
     if (bounds != Bounds::promise) {
-      const int64_t unsorted = first_unsorted(*order), repeated = first_repeated(*order);
-      verify("sorted", facts.sorted, unsorted, keys.shape());
+      const bool sorted = is_sorted(*order);
+      const int64_t repeated = first_repeated(*order);
+      if (facts.sorted && !sorted) verify("sorted", true, first_unsorted(*order), keys.shape());
       verify("unique", facts.unique, repeated, keys.shape());
-      order->facts = {unsorted < 0, repeated < 0};
+      order->facts = {sorted, repeated < 0};
     }
   }
   index.order_ = std::move(order);

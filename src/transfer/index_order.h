@@ -4,9 +4,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/memory.h"
 #include "sow/index.h"
 
 namespace sow::detail {
+
+// Numbers in the pool's memory: an order that is made and dropped again meets warm pages.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+  PoolAllocator() = default;
+  template <class U>
+  explicit PoolAllocator(const PoolAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(detail::allocate(count * sizeof(T))); }
+  void deallocate(T* block, size_t count) { detail::deallocate(block, count * sizeof(T)); }
+  friend bool operator==(const PoolAllocator&, const PoolAllocator&) { return true; }
+};
+using PoolNumbers = std::vector<uint32_t, PoolAllocator<uint32_t>>;
 
 struct IndexOrder {
   int64_t size = 0;   // of the axis the keys address
@@ -16,9 +30,9 @@ struct IndexOrder {
 
   // The kept items sorted by key, ties in row-major order. Empty if there are 2^32 keys or more:
   // then every use sorts for itself.
-  std::vector<uint32_t> keys;       // wrapped, ascending
-  std::vector<uint32_t> positions;  // of each in the row-major index
-  std::vector<uint32_t> begins;     // where each destination's items begin, and the end
+  PoolNumbers keys;       // wrapped, ascending
+  PoolNumbers positions;  // of each in the row-major index
+  PoolNumbers begins;     // where each destination's items begin, and the end
 
   bool kept() const { return !begins.empty(); }
   // Whether a use under these bounds finds the same keys. One whose keys were all in range when

@@ -33,6 +33,7 @@ struct Strategy {
   // throws once it has written. A Transfer under a mask may throw "too few values" before it
   // writes.
   void (*run)(const Transfer&, const Canonical&, const Plan&, char* workspace);
+  bool uses_order = false;  // that of a held index, where there is one
 };
 
 // A cost from which on a plan is made only when no other can be: its scratch is larger than the

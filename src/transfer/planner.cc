@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "core/parallel.h"
+#include "cpu/held_rows.h"
 #include "transfer/plan.h"
 
 namespace sow::detail {
@@ -67,7 +68,9 @@ std::string describe(const Transfer& t, const Canonical& canonical, const Plan& 
                         sizes(canonical.items), canonical.row.size);
   }
   words += text("  strategy     {}: {}\n", plan.strategy->name, plan.strategy->says);
-  if (t.order != nullptr) words += "  index        held: ordered once, used again\n";
+  if (plan.strategy->uses_order && usable_order(t, canonical) != nullptr) {
+    words += "  index        held: ordered once, used again\n";
+  }
   words += text("  threads      up to {}\n  workspace    {} bytes\n", plan.threads, plan.workspace);
   return words;
 }

@@ -287,6 +287,9 @@ void run_masked(const Transfer& t) {
       std::memcpy(t.dst.data + affine(t.dst, at) * size, t.base.data + affine(t.base, at) * size, size);
     }
   });
+  for (const int64_t size = static_cast<int64_t>(size_of(t.dtype)); t.clear_rest && rank < t.rank_limit; ++rank) {
+    std::memset(t.dst.data + rank * t.rank_stride * size, 0, size);
+  }
 }
 
 }  // namespace

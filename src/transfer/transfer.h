@@ -66,6 +66,9 @@ struct Transfer {
   Operand mask;            // bytes, nonzero is true
   int64_t rank_limit = 0;  // elements on the rank side; more trues than this is an error
   int64_t rank_stride = 1;
+  // Of a destination by rank, on the CPU: the places after the last true's, up to rank_limit, become
+  // zero.
+  bool clear_rest = false;
   // Out of place under a mask: false places take this (same strides rule); null: they are kept.
   Operand base;
 };

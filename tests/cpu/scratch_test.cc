@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "core/memory.h"
+#include "memory_peak.h"
 #include "sow/sow.h"
 #include "transfer/plan.h"
 
@@ -14,20 +14,6 @@ namespace {
 
 // Scratch of small problems may be this much larger than what they work on.
 constexpr int64_t kSmall = 256 * 1024;
-
-// Bytes that `call` held at most, above what was in use before it. The peak only ever grows, so the
-// pool is first filled up to it.
-int64_t peak_of(const std::function<void()>& call) {
-  const PoolStats before = memory_stats();
-  const size_t gap = static_cast<size_t>(before.peak_bytes_in_use - before.bytes_in_use);
-  void* filling = allocate(gap);
-  const int64_t start = memory_stats().peak_bytes_in_use;
-  EXPECT_EQ(memory_stats().bytes_in_use, start);
-  call();
-  const int64_t found = memory_stats().peak_bytes_in_use - start;
-  deallocate(filling, gap);
-  return found;
-}
 
 int64_t planned(const std::function<void()>& call) {
   const std::string words = explain(call);
