@@ -21,11 +21,14 @@ class BlockFold {
     cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
       // A fold of one batch uses either: both lie in the same memory.
-      one_batch_ = updates <= tuning::kWindowUpdates;
+      one_batch_ = updates <= batch_for(cells);
+      rests_.values = carver.take<double>(WindowRests::kRoom);
+      rests_.cells = carver.take<uint32_t>(WindowRests::kRoom);
+      settled_ = carver.take<char>(WindowRests::kRoom * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states) : carver.take<int64_t>(cells);
     }
     if (kernels.long_size > 0) {
-      slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1, cells);
+      slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1, cells / 4 + 1);
       refused_.offsets = carver.take<int64_t>(slots_);
       refused_.cells = carver.take<uint32_t>(slots_);
       repairs_.longs = carver.take<char>(slots_ * kernels.long_size);
@@ -40,6 +43,7 @@ class BlockFold {
     count_ = cells;
     counted_ = window_ != nullptr && (window_->counts || !self);
     wide_ = flushed_ = minus_zeros_ = false;
+    rests_.count = 0;
   }
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
@@ -48,9 +52,8 @@ class BlockFold {
   template <class Read, class ReadValues>
   void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values) {
     if (window_ == nullptr) return add_wide(first, last, read);
-    const int64_t batch =
-        std::clamp(8 * count_, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
-    const bool several = !one_batch_ && (merges || last - first > batch);
+    const int64_t batch = batch_for(count_);
+    const bool several = merges || (!one_batch_ && last - first > batch);
     if (several) open_wide();
     clear_units(several);
     for (int64_t at = first; at < last; at += batch) {
@@ -59,17 +62,14 @@ class BlockFold {
       read_values(at, end,
                   [&](const char* values, int64_t count) { window_->scan(values, count, range); });
       minus_zeros_ |= range.lowest == INT32_MIN;
-      if (!window_of(range, end - at, window_->digits, frame_)) {
+      const bool fits = window_of(range, end - at, window_->digits, window_->unit, frame_) &&
+                        add_windowed(at, end, read);
+      if (!fits) {
         add_wide(at, end, read);
-        continue;
+      } else if (several) {
+        window_->flush(units_, cells_, count_, frame_, rests_, counted_);
+        flushed_ = true;
       }
-      uint32_t* seen = counted_ ? cells_.counts : nullptr;
-      read(at, end, [&](const uint32_t* ids, const char* values, int64_t count) {
-        window_->add(units_, seen, ids, values, count, frame_);
-      });
-      if (!several) continue;
-      window_->flush(units_, cells_, count_, frame_, counted_);
-      flushed_ = true;
     }
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
@@ -87,6 +87,9 @@ class BlockFold {
   void finish(Repair&& repair) {
     const Destination dst{block_.first, 1, block_.include_self};
     if (flushed_) window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
+    if (!wide_ && rests_.count > 0) {
+      window_->settle(units_, counted_ ? cells_.counts : nullptr, block_, frame_, rests_, settled_);
+    }
     bool tagged = wide_ || counted_;  // the counts are there to be tagged
     for (int64_t begin = 0; begin < count_;) {
       begin = wide_ ? kernels_.finish_block(cells_, block_, begin, count_, refused_, slots_)
@@ -100,6 +103,7 @@ class BlockFold {
       kernels_.repair_end(cells_, dst, refused_, repairs_);
       refused_.count = 0;
     }
+    if (!wide_ && rests_.count > 0) window_->write(block_, rests_, settled_);
   }
   void add_again(const uint32_t* cells, const char* values, int count) {
     add_again_for(*this, cells, values, count);
@@ -121,6 +125,10 @@ class BlockFold {
   }
 
  private:
+  // Updates that go through the window at a time: enough to make up for emptying it.
+  static int64_t batch_for(int64_t cells) {
+    return std::clamp(8 * cells, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
+  }
   void open_wide() {
     if (!wide_) kernels_.open_block(cells_, block_, count_);
     wide_ = true;
@@ -129,6 +137,27 @@ class BlockFold {
     std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
     if (counted_ && !counts_are_clear)
       std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+  }
+  // Adds one batch; false: its values lie too far apart, and nothing of it was added.
+  template <class Read>
+  bool add_windowed(int64_t first, int64_t last, Read&& read) {
+    uint32_t* seen = counted_ ? cells_.counts : nullptr;
+    int64_t added = 0;
+    bool fits = true;
+    rests_.count = 0;
+    read(first, last, [&](const uint32_t* ids, const char* values, int64_t count) {
+      if (!fits) return;
+      const int64_t taken = window_->add(units_, seen, ids, values, count, frame_, rests_);
+      added += taken;
+      fits = taken == count;
+    });
+    if (fits) return true;
+    std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
+    if (seen == nullptr) return false;
+    read(first, last, [&](const uint32_t* ids, const char*, int64_t count) {
+      for (int64_t i = 0; i < count && added > 0; ++i, --added) --seen[ids[i]];
+    });
+    return false;
   }
   template <class Read>
   void add_wide(int64_t first, int64_t last, Read&& read) {
@@ -143,6 +172,8 @@ class BlockFold {
   Cells cells_;
   int64_t* units_ = nullptr;  // a cell's sum in units of the window
   bool one_batch_ = false;
+  WindowRests rests_;
+  char* settled_ = nullptr;  // the results of cells with rests
   int64_t slots_ = 1;
   Touched refused_;
   Repairs repairs_;

@@ -33,14 +33,23 @@ struct WindowLoops {
     range = r;
   }
 
-  static void add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                  int64_t count, Window window) {
+  static int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
+                     int64_t count, Window window, WindowRests& rests) {
     const T* from = reinterpret_cast<const T*>(values);
-    const double scale = std::ldexp(1.0, -window.exponent);
+    const double scale = std::ldexp(1.0, -window.exponent), unit = std::ldexp(1.0, window.exponent);
     for (int64_t i = 0; i < count; ++i) {
-      cells[ids[i]] += static_cast<int64_t>(static_cast<double>(to_float(from[i])) * scale);
+      const double scaled = static_cast<double>(to_float(from[i])) * scale;
+      const int64_t units = static_cast<int64_t>(scaled);
+      const double rest = scaled - static_cast<double>(units);
+      if (rest != 0) {
+        if (rests.count == WindowRests::kRoom) return i;
+        rests.cells[rests.count] = ids[i];
+        rests.values[rests.count++] = rest * unit;
+      }
+      cells[ids[i]] += units;
       if (seen != nullptr) ++seen[ids[i]];
     }
+    return count;
   }
 
   // What becomes of one place. seen < 0: unknown.
@@ -87,7 +96,34 @@ struct WindowLoops {
     return end_cell;
   }
 
-  static void flush(int64_t* cells, const Cells& to, int64_t count, Window window, bool counted) {
+  // Exact for every cell that left a rest, whatever else it met.
+  static void settle(const int64_t* cells, const uint32_t* seen, const Block& block, Window window,
+                     const WindowRests& rests, char* results) {
+    const T* old = reinterpret_cast<const T*>(block.first);
+    T* out = reinterpret_cast<T*>(results);
+    for (int i = 0; i < rests.count; ++i) {
+      const uint32_t cell = rests.cells[i];
+      LongAccumulator<T> sum;
+      sum.add_units(cells[cell], window.exponent - FloatTraits<T>::kUnitExponent);
+      for (int j = 0; j < rests.count; ++j) {
+        if (rests.cells[j] == cell) sum.add_part(rests.values[j]);
+      }
+      if (block.include_self) sum.add(old[cell * block.step]);
+      if constexpr (R == Reduce::mean) {
+        out[i] = mean_of<T>(sum.to_double(), seen[cell] + block.include_self);
+      } else {
+        out[i] = sum.round();
+      }
+    }
+  }
+  static void write(const Block& block, const WindowRests& rests, const char* results) {
+    const T* from = reinterpret_cast<const T*>(results);
+    T* to = reinterpret_cast<T*>(block.first);
+    for (int i = 0; i < rests.count; ++i) to[rests.cells[i] * block.step] = from[i];
+  }
+
+  static void flush(int64_t* cells, const Cells& to, int64_t count, Window window,
+                    const WindowRests& rests, bool counted) {
     State* states = reinterpret_cast<State*>(to.states);
     const double unit = std::ldexp(1.0, window.exponent);
     for (int64_t i = 0; i < count; ++i) {
@@ -99,6 +135,10 @@ struct WindowLoops {
       states[i].merge(State(static_cast<double>(low) * unit, 0, 0));
       if (!counted) to.counts[i] = 1;
       cells[i] = 0;
+    }
+    for (int i = 0; i < rests.count; ++i) {
+      states[rests.cells[i]].merge(State(rests.values[i], 0, 0));
+      if (!counted) to.counts[rests.cells[i]] = 1;
     }
   }
 

@@ -14,9 +14,16 @@ namespace {
 template <class T, Reduce R>
 const WindowKernels* kernels_of() {
   using Loops = WindowLoops<T, R>;
-  static const WindowKernels portable = {
-      FloatTraits<T>::kDigits, R == Reduce::mean, Loops::scan, Loops::add,
-      Loops::finish,           Loops::flush,      Loops::doubt};
+  static const WindowKernels portable = {FloatTraits<T>::kDigits,
+                                         FloatTraits<T>::kUnitExponent,
+                                         R == Reduce::mean,
+                                         Loops::scan,
+                                         Loops::add,
+                                         Loops::finish,
+                                         Loops::settle,
+                                         Loops::write,
+                                         Loops::flush,
+                                         Loops::doubt};
   if constexpr (SOW_HAS_X86_KERNELS && std::is_same_v<T, float>) {
     static const WindowKernels wide = [] {
       WindowKernels kernels = portable;

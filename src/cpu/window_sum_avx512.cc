@@ -37,20 +37,29 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
   WindowLoops<float, Reduce::add>::scan(reinterpret_cast<const char*>(from + i), count - i, range);
 }
 
-SOW_TARGET_AVX512 void add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                           int64_t count, Window window) {
+SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
+                              const char* values, int64_t count, Window window,
+                              WindowRests& rests) {
+  using Plain = WindowLoops<float, Reduce::add>;
   constexpr int kBatch = 64;
   alignas(64) int64_t units[kBatch];
   const float* from = reinterpret_cast<const float*>(values);
   const __m512d scale = _mm512_set1_pd(std::ldexp(1.0, -window.exponent));
   int64_t i = 0;
   for (; i + kBatch <= count; i += kBatch) {
+    uint32_t inexact = 0;
     for (int j = 0; j < kBatch; j += 8) {
       const __m512d wide =
           _mm512_mul_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from + i + j)), scale);
-      _mm512_store_si512(units + j, _mm512_maskz_cvttpd_epi64(0xff, wide));
+      const __m512i whole = _mm512_maskz_cvttpd_epi64(0xff, wide);
+      inexact |= _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, whole), wide, _CMP_NEQ_OQ);
+      _mm512_store_si512(units + j, whole);
     }
-    if (seen == nullptr) {
+    if (inexact != 0) {
+      const int64_t added = Plain::add(
+          cells, seen, ids + i, reinterpret_cast<const char*>(from + i), kBatch, window, rests);
+      if (added < kBatch) return i + added;
+    } else if (seen == nullptr) {
       for (int j = 0; j < kBatch; ++j) cells[ids[i + j]] += units[j];
     } else {
       for (int j = 0; j < kBatch; ++j) {
@@ -59,8 +68,8 @@ SOW_TARGET_AVX512 void add(int64_t* cells, uint32_t* seen, const uint32_t* ids, 
       }
     }
   }
-  WindowLoops<float, Reduce::add>::add(cells, seen, ids + i,
-                                       reinterpret_cast<const char*>(from + i), count - i, window);
+  return i + Plain::add(cells, seen, ids + i, reinterpret_cast<const char*>(from + i), count - i,
+                        window, rests);
 }
 
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
