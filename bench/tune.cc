@@ -68,7 +68,17 @@ void cells(int threads) {
   show("kHashNs", tuning::kHashNs, forced_ns(hashed, "tile", 1) / count(hashed) - one, "2048 sums among 2^20 places");
   const double few = forced_ns(narrow, "private", threads);
   const Problem many{DType::float32, Reduce::add, 1 << 18, 1, 1 << 15};
-  show("kPrivateNs", tuning::kPrivateNs, few * threads / count(narrow), "2^18 float32 sums to 512 places, all threads");
+  const auto block = [&](const char* name, tuning::BlockNs ns, DType dtype, Reduce reduce) {
+    const Problem full{dtype, reduce, 1 << 18, 1, 512};
+    const double update = forced_ns(full, "tile", 1) / count(full);
+    show((std::string(name) + ".update").c_str(), ns.update, update, "2^18 updates of 512 places");
+    show((std::string(name) + ".cell").c_str(), ns.cell,
+         (forced_ns({dtype, reduce, 1 << 15, 1, 1 << 15}, "tile", 1) - (1 << 15) * update) / (1 << 15),
+         "as many places as updates");
+  };
+  block("kWindowBlock", tuning::kWindowBlock, DType::float32, Reduce::add);
+  block("kAccumulatorBlock", tuning::kAccumulatorBlock, DType::float64, Reduce::add);
+  block("kNumberBlock", tuning::kNumberBlock, DType::float32, Reduce::amax);
   show("kMergeNs", tuning::kMergeNs, (forced_ns(many, "private", threads) - few) * threads / static_cast<double>(many.places),
        "the same to 2^15 places");
 }

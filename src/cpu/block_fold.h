@@ -10,6 +10,11 @@
 
 namespace sow::detail {
 
+inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels* window) {
+  if (window != nullptr) return tuning::kWindowBlock;
+  return kernels.long_size > 0 ? tuning::kAccumulatorBlock : tuning::kNumberBlock;
+}
+
 class BlockFold {
  public:
   // For blocks of up to `cells` places and `updates` updates. `window` may be null: sums then go

@@ -70,13 +70,23 @@ struct CellKernels {
     }
   }
   static void update(T& to, T value) {
+    if constexpr (std::is_floating_point_v<T> && (R == Reduce::amax || R == Reduce::amin)) {
+      // Equal values may be zeros of both signs, and NaN compares with nothing. No branch decides
+      // which of two is stored: either is as likely.
+      const T old = to;
+      if ((value > old) | (value < old)) {
+        to = R == Reduce::amax ? (value > old ? value : old) : (value < old ? value : old);
+        return;
+      }
+    }
     State state = A::start();
     if constexpr (R != Reduce::assign) A::seed(state, to);
     A::add(state, value, 0);
     A::finish(state, 1, true, to);
   }
 
-  static void apply_to_block(const Block& block, const uint32_t* cells, const char* values, int64_t count) {
+  static void apply_to_block(const Block& block, const uint32_t* cells, const char* values,
+                             int64_t count) {
     T* data = reinterpret_cast<T*>(block.first);
     const int64_t step = block.step;
     for (int64_t i = 0; i < count; ++i) {
@@ -94,7 +104,8 @@ struct CellKernels {
     for (int64_t i = 0; i < count; ++i) A::seed(states[i], old[i * block.step]);
   }
 
-  static void add_to_block(const Cells& cells, const uint32_t* ids, const char* values, int64_t count) {
+  static void add_to_block(const Cells& cells, const uint32_t* ids, const char* values,
+                           int64_t count) {
     State* states = reinterpret_cast<State*>(cells.states);
     uint32_t* counts = cells.counts;
     for (int64_t i = 0; i < count; ++i) {
@@ -132,8 +143,8 @@ struct CellKernels {
     }
   }
 
-  static int write_singles(const Block& block, uint8_t* met, const uint32_t* cells, const char* values,
-                           int count, const Leftovers& left) {
+  static int write_singles(const Block& block, uint8_t* met, const uint32_t* cells,
+                           const char* values, int count, const Leftovers& left) {
     T* data = reinterpret_cast<T*>(block.first);
     int kept = 0;
     for (int i = 0; i < count; ++i) {
@@ -180,7 +191,8 @@ struct CellKernels {
       }
       cells.counts[cell] = seen + 1;
       const char* values = updates.values + int64_t{i} * width * sizeof(T);
-      for (int c = 0; c < width; ++c) A::add(states[c], load_element<T>(values + c * sizeof(T)), seen);
+      for (int c = 0; c < width; ++c)
+        A::add(states[c], load_element<T>(values + c * sizeof(T)), seen);
     }
   }
   static void accumulate(const Cells& cells, const Destination& dst, const Updates& updates,
@@ -201,7 +213,8 @@ struct CellKernels {
         certain &= A::finish(states[c], cells.counts[cell], dst.include_self, results[c]);
       }
       if (certain) {
-        for (int c = 0; c < cells.width; ++c) store_element(place(dst, list.offsets[i], c), results[c]);
+        for (int c = 0; c < cells.width; ++c)
+          store_element(place(dst, list.offsets[i], c), results[c]);
         cells.counts[cell] = 0;
       } else {
         list.cells[refused] = cell;
@@ -265,7 +278,8 @@ struct RepairKernels {
     for (int64_t slot = 0; slot < slots; ++slot) to.updates[slot] += from.updates[slot];
   }
 
-  static void end(const Cells& cells, const Destination& dst, Touched list, const Repairs& repairs) {
+  static void end(const Cells& cells, const Destination& dst, Touched list,
+                  const Repairs& repairs) {
     Long* longs = reinterpret_cast<Long*>(repairs.longs);
     for (int64_t slot = 0; slot < list.count; ++slot) {
       cells.counts[list.cells[slot]] = 0;

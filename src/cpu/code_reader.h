@@ -11,6 +11,9 @@ class CodeReader {
   CodeReader(const Transfer& transfer, const Canonical& canonical, const FoldKernels& kernels,
              const PlaceCode& places);
 
+  // Codes come straight from the keys, without offsets.
+  bool decodes() const { return decodes_; }
+
   // Calls f(codes, values, count) for the items [first, last) of an outer position; rows have one
   // column. Codes count from the lowest place of the position.
   template <class F>

@@ -1,5 +1,6 @@
 // Strategy "direct": updates go straight to the destination; workers share the outer positions.
 #include "core/parallel.h"
+#include "cpu/code_reader.h"
 #include "cpu/direct_walk.h"
 #include "cpu/strategies.h"
 
@@ -19,11 +20,30 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   return tuning::kCallNs + (workers > 1 ? tuning::kRegionNs : 0) + direct_ns(t, c) / workers;
 }
 
+// Single elements whose keys are plain: their places need no offsets. False: they are not.
+bool run_elements(const Transfer& t, const Canonical& c, int64_t first, int64_t last) {
+  if (c.row.size != 1 || t.dst_index.size() != 1) return false;
+  const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
+  const PlaceCode places = item_places(t);
+  CodeReader reader(t, c, kernels, places);
+  if (!reader.decodes()) return false;
+  for (int64_t at = first; at < last; ++at) {
+    const OuterBase base = outer_base(c, at);
+    const Block block{t.dst.data + (base.dst + places.lowest()) * kernels.value_size, places.step(),
+                      true};
+    reader.read(base, 0, c.item_count, [&](const uint32_t* codes, const char* values, int count) {
+      kernels.apply_to_block(block, codes, values, count);
+    });
+  }
+  return true;
+}
+
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char*) {
   parallel_run(workers_for(c, plan.threads), [&](int index, int count) {
+    const int64_t first = c.outer_count * index / count, last = c.outer_count * (index + 1) / count;
+    if (run_elements(t, c, first, last)) return;
     DirectWalk walk(t, c);
-    const int64_t last = c.outer_count * (index + 1) / count;
-    for (int64_t at = c.outer_count * index / count; at < last; ++at) walk.run(outer_base(c, at));
+    for (int64_t at = first; at < last; ++at) walk.run(outer_base(c, at));
   });
 }
 

@@ -259,9 +259,10 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   if (updates < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
   const double places = static_cast<double>(layout.places.count());
-  const double fold = layout.direct   ? tuning::kDirectNs
+  const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window);
+  const double fold = layout.direct   ? tuning::kDirectNs + tuning::kDirectColumnNs
                       : layout.sparse ? tuning::kSparseNs
-                                      : tuning::kBlockNs + tuning::kBlockCellNs * places / updates;
+                                      : ns.update + ns.cell * places / updates;
   const double buckets = static_cast<double>(layout.buckets) * tuning::kTaskNs;
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs +
          buckets + updates * (tuning::kPartitionNs + fold) / layout.workers;

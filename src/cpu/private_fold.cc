@@ -125,15 +125,17 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
-  const double rows = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count);
-  if (rows * static_cast<double>(c.row.size) < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
+  if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
   const double cells = static_cast<double>(layout.places.count());
-  const double bytes = cells * (4 + layout.kernels->state_size);
-  const double each = tuning::kPrivateNs + tuning::miss_ns(bytes);
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs +
-         (layout.workers > 1 ? 2 * tuning::kRegionNs : 0) + cells * tuning::kMergeNs +
-         static_cast<double>(layout.updates) * each / layout.workers;
+  const double bytes = cells * (layout.window != nullptr ? 8 : 4 + layout.kernels->state_size);
+  const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window);
+  const double batches =
+      1 + static_cast<double>(layout.updates) / (layout.workers * 4.0 * tuning::kWindowUpdates);
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 2 * tuning::kRegionNs +
+         cells * (tuning::kMergeNs + (layout.window != nullptr ? batches * tuning::kFlushNs : 0)) +
+         static_cast<double>(layout.updates) * (ns.update + tuning::miss_ns(bytes)) /
+             layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -27,7 +27,7 @@ struct Layout {
   bool hashed;
   int64_t cells;  // per worker
   int64_t touched;
-  int width;      // columns at a time
+  int width;  // columns at a time
   int64_t blocks;
   int64_t tasks;  // outer positions x column blocks
   int workers;
@@ -42,14 +42,17 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.blocks = (c.row.size + layout.width - 1) / layout.width;
   layout.tasks = c.outer_count * layout.blocks;
   const int64_t updates = layout.tasks * c.item_count * layout.width;
-  layout.workers = updates < tuning::kSerialUpdates ? 1 : static_cast<int>(std::min<int64_t>(threads, layout.tasks));
+  layout.workers = updates < tuning::kSerialUpdates
+                       ? 1
+                       : static_cast<int>(std::min<int64_t>(threads, layout.tasks));
   layout.touched = std::min(c.item_count, places);
   // Cells are emptied once a worker, a hash table once a task.
   const int64_t runs = (layout.tasks + layout.workers - 1) / layout.workers;
-  layout.hashed = c.item_count <= tuning::kHashedItems && places > tuning::kHashedPlaces * c.item_count * runs;
-  layout.way = layout.hashed || layout.width > 1           ? Way::mapped
+  layout.hashed =
+      c.item_count <= tuning::kHashedItems && places > tuning::kHashedPlaces * c.item_count * runs;
+  layout.way = layout.hashed || layout.width > 1               ? Way::mapped
                : places > tuning::kSparsePlaces * c.item_count ? Way::sparse
-                                                            : Way::block;
+                                                               : Way::block;
   layout.cells = layout.hashed ? layout.touched : places;
   return layout;
 }
@@ -58,7 +61,9 @@ class Worker {
  public:
   Worker(const Transfer& t, const Canonical& c, const Layout& layout, Carver& carver)
       : layout_(layout), kernels_(*layout.kernels), transfer_(t), canonical_(c) {
-    if (layout.way == Way::block) block_.emplace(kernels_, window_kernels(t.dtype, t.reduce), layout.cells, c.item_count, carver);
+    if (layout.way == Way::block)
+      block_.emplace(kernels_, window_kernels(t.dtype, t.reduce), layout.cells, c.item_count,
+                     carver);
     if (layout.way == Way::sparse) sparse_.emplace(kernels_, layout.cells, c.item_count, carver);
     if (layout.way == Way::mapped) {
       map_.emplace(layout.places, c.item_count, layout.hashed, carver);
@@ -72,11 +77,13 @@ class Worker {
     CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
     for (int64_t task = first; task < last; ++task) {
       const OuterBase base = outer_base(canonical_, task);
-      const Block block{transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size,
-                        layout_.places.step(), transfer_.include_self};
+      const Block block{
+          transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size,
+          layout_.places.step(), transfer_.include_self};
       if (sparse_) {
-        sparse_->run(block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); },
-                     [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); });
+        sparse_->run(
+            block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); },
+            [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); });
       } else {
         run_block(block, base, reader);
       }
@@ -86,13 +93,15 @@ class Worker {
  private:
   void run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
     block_->open(block, layout_.cells, block.include_self);
-    block_->add(0, canonical_.item_count, false,
-                [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
-                [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
+    block_->add(
+        0, canonical_.item_count, false,
+        [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
+        [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
     block_->finish([&] {
-      reader.read(base, 0, canonical_.item_count, [&](const uint32_t* cells, const char* values, int count) {
-        block_->add_again(cells, values, count);
-      });
+      reader.read(base, 0, canonical_.item_count,
+                  [&](const uint32_t* cells, const char* values, int count) {
+                    block_->add_again(cells, values, count);
+                  });
     });
   }
 
@@ -102,7 +111,8 @@ class Worker {
     for (int64_t task = first; task < last; ++task) {
       const OuterBase base = outer_base(canonical_, task / layout_.blocks);
       const int64_t column = task % layout_.blocks * layout_.width;
-      const int width = static_cast<int>(std::min<int64_t>(layout_.width, canonical_.row.size - column));
+      const int width =
+          static_cast<int>(std::min<int64_t>(layout_.width, canonical_.row.size - column));
       const Destination dst{transfer_.dst.data + column * canonical_.row.dst * kernels_.value_size,
                             canonical_.row.dst, transfer_.include_self};
       const auto walk = [&](auto&& take) {
@@ -153,17 +163,19 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double cells = static_cast<double>(layout.cells);
   double each = 0, once = 0;
   if (layout.way == Way::block) {
-    each = tuning::kBlockNs + tuning::miss_ns(static_cast<double>(bytes));
-    once = cells * tuning::kBlockCellNs;
+    const tuning::BlockNs ns = block_ns(*layout.kernels, window_kernels(t.dtype, t.reduce));
+    each = ns.update + tuning::miss_ns(static_cast<double>(bytes));
+    once = cells * ns.cell;
   } else if (layout.way == Way::sparse) {
     each = tuning::kSparseNs + tuning::miss_ns(cells * layout.kernels->value_size);
   } else {
-    each = tuning::kCellNs + tuning::kCellColumnNs * layout.width + tuning::miss_ns(static_cast<double>(bytes)) +
-           (layout.hashed ? tuning::kHashNs : 0);
+    each = tuning::kCellNs + tuning::kCellColumnNs * layout.width +
+           tuning::miss_ns(static_cast<double>(bytes)) + (layout.hashed ? tuning::kHashNs : 0);
   }
   const double tasks = static_cast<double>(layout.tasks) * (tuning::kTaskNs + once);
   return over_budget(t, c, bytes * static_cast<size_t>(layout.workers)) + tuning::kCallNs +
-         (layout.workers > 1 ? tuning::kRegionNs : 0) + (layout.way == Way::block ? 0 : cells * tuning::kEmptyCellNs) +
+         (layout.workers > 1 ? tuning::kRegionNs : 0) +
+         (layout.way == Way::block ? 0 : cells * tuning::kEmptyCellNs) +
          (tasks + updates * each) / layout.workers;
 }
 
