@@ -73,15 +73,20 @@ void for_each_run(const Walk& walk, int operand, int64_t begin, int64_t count, F
   }
 }
 
+// The scalar, for the blocks of an operand that has no data.
+template <class C>
+void spread_scalar(const Map& map, int operand, int64_t count, C* buffer) {
+  if (map.in[operand].data != nullptr) return;
+  widen<C>(reinterpret_cast<const char*>(map.scalar), map.in[operand].dtype, 0, 1, buffer);
+  std::fill(buffer + 1, buffer + count, buffer[0]);
+}
+
 // One block of an operand as computing type C: in `buffer`, or where it lies already.
 template <class C>
 const C* load_block(const Map& map, const Walk& walk, int operand, int64_t begin, int64_t count,
                     C* buffer) {
   const MapOperand& from = map.in[operand];
-  if (from.data == nullptr) {
-    widen<C>(reinterpret_cast<const char*>(map.scalar), from.dtype, 0, count, buffer);
-    return buffer;
-  }
+  if (from.data == nullptr) return buffer;  // spread_scalar was there
   if (from.dtype == dtype_of<C>() && walk.shape.size() == 1 && walk.strides[operand][0] == 1) {
     return reinterpret_cast<const C*>(from.data) + begin;
   }
@@ -106,18 +111,24 @@ void run_arithmetic(const Map& map, const Walk& walk) {
   const bool compares = map.op >= MapOp::eq && map.op <= MapOp::same;
   const int64_t size = static_cast<int64_t>(size_of(map.out_dtype));
   const bool direct = !compares && map.out_dtype == dtype_of<C>();
-  for_each_block(walk, [&](int64_t at, int64_t count) {
+  parallel_for(0, walk.count, kGrain, [&](int64_t first, int64_t last) {
     alignas(64) C left[kBlock], right[kBlock], result[kBlock];
-    const C* a = load_block(map, walk, 0, at, count, left);
-    const C* b = map.arity > 1 ? load_block(map, walk, 1, at, count, right) : a;
-    char* out = map.out + at * size;
-    if (compares) {
-      compare_block(map.op, a, b, count, reinterpret_cast<bool*>(out));
-    } else if (direct) {
-      compute_block(map, a, b, count, reinterpret_cast<C*>(out));
-    } else {
-      compute_block(map, a, b, count, result);
-      narrow(result, count, map.out_dtype, out);
+    const int64_t most = std::min<int64_t>(kBlock, last - first);
+    spread_scalar(map, 0, most, left);
+    if (map.arity > 1) spread_scalar(map, 1, most, right);
+    for (int64_t at = first; at < last; at += kBlock) {
+      const int64_t count = std::min<int64_t>(kBlock, last - at);
+      const C* a = load_block(map, walk, 0, at, count, left);
+      const C* b = map.arity > 1 ? load_block(map, walk, 1, at, count, right) : a;
+      char* out = map.out + at * size;
+      if (compares) {
+        compare_block(map.op, a, b, count, reinterpret_cast<bool*>(out));
+      } else if (direct) {
+        compute_block(map, a, b, count, reinterpret_cast<C*>(out));
+      } else {
+        compute_block(map, a, b, count, result);
+        narrow(result, count, map.out_dtype, out);
+      }
     }
   });
 }
@@ -129,6 +140,7 @@ void run_share(const Map& map, const Walk& walk) {
   for_each_block(walk, [&](int64_t at, int64_t count) {
     alignas(64) R left[kBlock], result[kBlock];
     alignas(64) int64_t right[kBlock];
+    spread_scalar(map, 1, count, right);
     const R* a = load_block(map, walk, 0, at, count, left);
     const int64_t* b = load_block(map, walk, 1, at, count, right);
     for (int64_t i = 0; i < count; ++i) {

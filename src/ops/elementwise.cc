@@ -212,6 +212,10 @@ MapOp map_op(const Call& call) {
   return MapOp::cast;
 }
 
+bool is_elementwise(const OpDef& op) {
+  return op.lower == lower_binary || op.lower == lower_unary || op.lower == lower_where;
+}
+
 double exponent_of(const Call& call) {
   double exponent = 0;
   call.attrs.scalar->write_as(DType::float64, &exponent, op_name(call));

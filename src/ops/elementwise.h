@@ -9,6 +9,9 @@
 namespace sow::detail {
 
 MapOp map_op(const Call& call);
+// Whether a result may lie where an operand of its shape and type does: each element is read before
+// its place is written.
+bool is_elementwise(const OpDef& op);
 double exponent_of(const Call& call);  // of pow
 
 uint64_t saves_first(const Call& call, uint64_t needs);

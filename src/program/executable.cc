@@ -3,6 +3,7 @@
 
 #include "core/layout.h"
 #include "core/parallel.h"
+#include "program/passes.h"
 #include "program/text.h"
 
 namespace sow::detail {
@@ -141,7 +142,7 @@ std::shared_ptr<PlanEntry> Executable::make(const Request& request) {
   signature.threads = request.threads;
   signature.optimize = options_.optimize;
   auto entry = std::make_shared<PlanEntry>();
-  entry->program = plan_program(*with_shapes(*graph_, shapes), signature);
+  entry->program = plan(shapes, signature);
   return entry;
 }
 
@@ -376,7 +377,14 @@ std::shared_ptr<const PlannedProgram> Executable::plan_for(const std::vector<Dim
   signature.donated = donated_;
   signature.threads = threads_now();
   signature.optimize = options_.optimize;
-  return plan_program(*with_shapes(*graph_, shapes), signature);
+  return plan(shapes, signature);
+}
+
+std::shared_ptr<const PlannedProgram> Executable::plan(const std::vector<Dims>& shapes,
+                                                       const Signature& signature) const {
+  const std::shared_ptr<Graph> graph = with_shapes(*graph_, shapes);
+  if (signature.optimize) merge_repeats(*graph);
+  return plan_program(*graph, signature);
 }
 
 }  // namespace sow::detail

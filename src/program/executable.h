@@ -57,6 +57,8 @@ class Executable {
  private:
   struct Request;  // the feeds and results of one run, and what they ask of a plan
 
+  std::shared_ptr<const PlannedProgram> plan(const std::vector<Dims>& shapes,
+                                             const Signature& signature) const;
   void expect_feeds(const Tensor* feeds, size_t count) const;
   void bind_extents(const std::vector<Dims>& shapes) const;
   void prepare(Request& request) const;

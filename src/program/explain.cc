@@ -89,6 +89,10 @@ std::string explain(const PlannedProgram& program) {
   std::string words = text(
       "{} steps, {} of them copies, {} fused into others; {} bytes moved, arena of {} bytes\n",
       stats.steps, stats.copies, stats.fused, stats.bytes_moved, stats.arena_bytes);
+  if (program.overwritten != 0) {
+    words += text("   {} left out: all they wrote was overwritten before it was read\n",
+                  program.overwritten);
+  }
   int number = 0;
   for (const Step& step : program.steps) {
     switch (step.kind) {

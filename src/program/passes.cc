@@ -1,23 +1,24 @@
 // Passes over a program's steps: fusing, checking early, planning, and one arena for everything.
+#include "program/passes.h"
+
 #include <algorithm>
 
 #include "core/fail.h"
 #include "core/memory.h"
 #include "core/parallel.h"
-#include "program/plan_program.h"
 
 namespace sow::detail {
 namespace {
 
 bool is_transfer(const Step& step) { return step.kind == Step::Kind::transfer; }
 
-// The block a step writes.
+}  // namespace
+
 int written_block(const PlannedProgram& program, const Step& step) {
   if (is_transfer(step)) return program.block_of(step.transfer.dst.data);
   return step.kind == Step::Kind::map ? program.block_of(step.map.out) : -1;
 }
 
-// Blocks a step touches, each maybe several times.
 std::vector<int> touched_blocks(const PlannedProgram& program, const Step& step) {
   std::vector<int> blocks;
   const auto note = [&](const void* address) {
@@ -32,6 +33,8 @@ std::vector<int> touched_blocks(const PlannedProgram& program, const Step& step)
   }
   return blocks;
 }
+
+namespace {
 
 bool contains(const std::vector<int>& list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -108,16 +111,18 @@ void fuse_gathers(PlannedProgram& program) {
   }
 }
 
+bool same_keys(const IndexOperand& a, const IndexOperand& b) {
+  return a.data == b.data && a.dtype == b.dtype && a.extent == b.extent &&
+         a.own_shape == b.own_shape && a.own_strides == b.own_strides;
+}
+
 namespace {
 
 // Whether a second check reads the very keys of the first, against the same axis.
 bool same_check(const Step& a, const Step& b) {
   if (a.transfer.bounds != b.transfer.bounds) return false;
   const auto same_side = [](const auto& x, const auto& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const auto& k, const auto& l) {
-      return k.data == l.data && k.dtype == l.dtype && k.extent == l.extent &&
-             k.own_shape == l.own_shape && k.own_strides == l.own_strides;
-    });
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_keys);
   };
   return same_side(a.transfer.dst_index, b.transfer.dst_index) &&
          same_side(a.transfer.src_index, b.transfer.src_index);

@@ -3,7 +3,9 @@
 
 #include "core/layout.h"
 #include "ops/defs.h"
+#include "ops/elementwise.h"
 #include "ops/rule_ops.h"
+#include "program/passes.h"
 #include "program/uses.h"
 #include "transfer/recorder.h"
 
@@ -212,9 +214,32 @@ class Lowering final : public Recorder {
       node.op->lower(call, call.inputs[0]);
       tensors_[result] = call.inputs[0];
     } else {
-      tensors_[result] = room_for(call, meta(result));
+      const int home = map_home(node, n);
+      if (home >= 0) uses_.join(result, node.inputs[home]);
+      tensors_[result] = home >= 0 ? call.inputs[home] : room_for(call, meta(result));
       node.op->lower(call, tensors_[result]);
     }
+  }
+
+  // The operand of an elementwise call that its result may lie on: nobody reads it afterwards, and
+  // what else shares its memory is read element for element.
+  int map_home(const GraphNode& node, int n) const {
+    if (!out_->signature.optimize || !is_elementwise(*node.op)) return -1;
+    const Meta& result = meta(node.results[0]);
+    if (result.device.type != DeviceType::cpu) return -1;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const int value = node.inputs[i];
+      const Tensor& x = tensors_[value];
+      if (uses_.last(value) != n || x.dtype() != result.dtype || !(x.shape() == result.shape)) {
+        continue;
+      }
+      if (!x.is_contiguous() || !fills_block(x)) continue;
+      const bool apart = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int other) {
+        return !uses_.may_share(other, value) || fills(tensors_[other], x);
+      });
+      if (apart) return static_cast<int>(i);
+    }
+    return -1;
   }
 
   Tensor room_for(const Call& call, const Meta& meta) const {
@@ -386,7 +411,10 @@ class Lowering final : public Recorder {
 
 std::shared_ptr<PlannedProgram> plan_program(const Graph& graph, const Signature& signature) {
   std::shared_ptr<PlannedProgram> program = Lowering(graph, signature).run();
-  if (signature.optimize) fuse_gathers(*program);
+  if (signature.optimize) {
+    fuse_gathers(*program);
+    drop_overwritten(*program);
+  }
   hoist_checks(*program);
   choose_plans(*program);
   place_blocks(*program);

@@ -102,6 +102,7 @@ struct PlannedProgram {
   size_t arena_bytes = 0;
   Device device;
   int64_t fused = 0;
+  int64_t overwritten = 0;  // steps left out, because nobody saw what they wrote
   TensorList constants;  // kept alive
   std::vector<std::shared_ptr<const IndexOrder>> orders;
 
@@ -141,12 +142,6 @@ void for_each_address(Step& step, F&& f) {
 Tensor tensor_at(char* address, const Meta& meta, const Dims& strides);
 
 std::shared_ptr<PlannedProgram> plan_program(const Graph& graph, const Signature& signature);
-
-// Passes over the recorded steps (passes.cc).
-void fuse_gathers(PlannedProgram& program);
-void hoist_checks(PlannedProgram& program);
-void choose_plans(PlannedProgram& program);
-void place_blocks(PlannedProgram& program);
 
 int64_t bytes_moved(const Step& step);
 bool is_copy(const Step& step);

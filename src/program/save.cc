@@ -252,6 +252,12 @@ TensorList read_node(Reader& in, Graph& graph, const TensorList& values) {
 
 }  // namespace
 
+std::string write_attrs(const Attrs& attrs) {
+  Writer out;
+  write_attrs(out, attrs);
+  return out.take();
+}
+
 std::string write_graph(const Graph& graph) {
   Writer out;
   std::vector<int> numbers(graph.values.size(), -1);

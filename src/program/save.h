@@ -8,6 +8,9 @@
 
 namespace sow::detail {
 
+// What two calls must have alike to be the same, but for a held order.
+std::string write_attrs(const Attrs& attrs);
+
 std::string write_graph(const Graph& graph);
 // Trusts nothing: every size is checked against what is left, every call against its operation.
 std::shared_ptr<Graph> read_graph(std::string_view bytes);

@@ -2,7 +2,8 @@
 //
 //     for every position i of shape:   out[i]  =  op(in[0][i], in[1][i], in[2][i])
 //
-// The output is row-major and shares no memory with the inputs. Strides count elements.
+// The output is row-major. It shares no memory with an input, unless it is that input, element for
+// element (on the CPU). Strides count elements.
 #pragma once
 
 #include <array>

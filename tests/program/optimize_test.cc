@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kPlaces = 1000, kUpdates = 400;
 
 Tensor three_scatters(const Tensor& x, const Tensor& index, const Tensor& src) {
-  Tensor y = scatter_add(x, 0, index, src);
-  y = scatter(y, 0, index, 2.5);
+  Tensor y = scatter(x, 0, index, 2.5);
+  y = scatter_add(y, 0, index, src);
   return scatter_reduce(y, 0, index, src, "amax");
 }
 
@@ -143,6 +143,94 @@ TEST(ProgramOptimize, WhatNobodyReadsIsLeftOut) {
   mul(add(x, 1), x);
   program.output("y", add(x, 2));
   EXPECT_EQ(compile(program).stats().steps, 1);
+}
+
+TEST(ProgramOptimize, WhatIsOverwrittenUnseenIsLeftOut) {
+  const auto calls = [](const Tensor& x, const Tensor& index, const Tensor& src) {
+    Tensor y = scatter_add(x, 0, index, src);
+    y = scatter_reduce(y, 0, index, src, "amax");
+    return index_copy(y, 0, index, src);
+  };
+  Program program;
+  const Tensor x = program.input("x", DType::float32, {kPlaces});
+  const Tensor index = program.input("index", DType::int64, {kUpdates});
+  const Tensor src = program.input("src", DType::float32, {kUpdates});
+  program.output("y", calls(x, index, src));
+  const CompiledProgram compiled(program);
+  EXPECT_EQ(compiled.stats().steps, 2) << compiled.explain();
+  EXPECT_NE(compiled.explain().find("2 left out: all they wrote was overwritten"), std::string::npos);
+  const TensorList f = {values({kPlaces}), keys({kUpdates}, kPlaces), values({kUpdates})};
+  EXPECT_TRUE(same_bits(compiled(f)[0], calls(f[0], f[1], f[2])));
+  // The first call that was given the bad key complains, also when it writes nothing.
+  try {
+    compiled({f[0], Tensor::full({kUpdates}, kPlaces, DType::int64), f[2]});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("scatter_add: index 1000 at position [0]"), 0u);
+  }
+}
+
+TEST(ProgramOptimize, WhatSomebodySeesIsNotLeftOut) {
+  Program program;
+  const Tensor x = program.input("x", DType::float32, {kPlaces});
+  const Tensor index = program.input("index", DType::int64, {kUpdates});
+  const Tensor other = program.input("other", DType::int64, {kUpdates});
+  const Tensor src = program.input("src", DType::float32, {kUpdates});
+  const Tensor seen = scatter_add(x, 0, index, src);
+  program.output("seen", index_select(seen, 0, other));
+  program.output("same", index_copy(seen, 0, index, src));
+  program.output("other", index_copy(scatter_add(x, 0, index, src), 0, other, src));
+  program.output("max", scatter_reduce(scatter_add(x, 0, index, src), 0, index, src, "amax"));
+  const TensorList f = {values({kPlaces}), keys({kUpdates}, kPlaces),
+                        keys({kUpdates}, kPlaces, DType::int64, 7), values({kUpdates})};
+  const TensorList got = CompiledProgram(program)(f);
+  const Tensor added = scatter_add(f[0], 0, f[1], f[3]);
+  EXPECT_TRUE(same_bits(got[0], index_select(added, 0, f[2])));
+  EXPECT_TRUE(same_bits(got[1], index_copy(added, 0, f[1], f[3])));
+  EXPECT_TRUE(same_bits(got[2], index_copy(added, 0, f[2], f[3])));
+  EXPECT_TRUE(same_bits(got[3], scatter_reduce(added, 0, f[1], f[3], "amax")));
+}
+
+TEST(ProgramOptimize, ACallMadeTwiceIsMadeOnce) {
+  Program program;
+  const Tensor x = program.input("x", DType::float32, {kPlaces});
+  const Tensor index = program.input("index", DType::int64, {kUpdates});
+  const Tensor src = program.input("src", DType::float32, {kUpdates});
+  const Tensor once = scatter_add(x, 0, index, src), again = scatter_add(x, 0, index, src);
+  program.output("y", mul(once, mul(again, 2.0)));
+  program.output("z", mul(again, 3.0));
+  const CompiledProgram compiled(program);
+  EXPECT_EQ(compiled.stats().steps, 2 + 3) << compiled.explain();
+  const TensorList f = {values({kPlaces}), keys({kUpdates}, kPlaces), values({kUpdates})};
+  const Tensor added = scatter_add(f[0], 0, f[1], f[2]);
+  EXPECT_TRUE(same_bits(compiled(f)[0], mul(added, mul(added, 2.0))));
+  EXPECT_TRUE(same_bits(compiled(f)[1], mul(added, 3.0)));
+}
+
+// Each element's place is written after it was read, so that one block of memory is enough.
+TEST(ProgramOptimize, ElementwiseCallsRunWhereADyingOperandLies) {
+  const auto calls = [](const Tensor& x) {
+    Tensor y = sub(mul(add(x, 1.0), 0.5), x);
+    y = mul(y, y);
+    return where(gt(y, 0.25), y, x);
+  };
+  Program program;
+  program.output("y", calls(program.input("x", DType::float32, {30, 20})));
+  const CompiledProgram compiled(program);
+  EXPECT_EQ(compiled.stats().arena_bytes, 640) << compiled.explain();  // the condition
+  const Tensor x = values({30, 20});
+  EXPECT_TRUE(same_bits(compiled({x})[0], calls(x)));
+}
+
+TEST(ProgramOptimize, ElementwiseCallsDoNotRunOnWhatIsReadInAnotherOrder) {
+  const auto calls = [](const Tensor& x) {
+    const Tensor y = add(x, 1.0);
+    return add(y, y.transpose(0, 1));
+  };
+  Program program;
+  program.output("y", calls(program.input("x", DType::float32, {9, 9})));
+  const Tensor x = values({9, 9});
+  EXPECT_TRUE(same_bits(CompiledProgram(program)({x})[0], calls(x)));
 }
 
 TEST(ProgramOptimize, LaterRunsAllocateNothing) {
