@@ -3,6 +3,7 @@
 #include "core/layout.h"
 #include "ops/defs.h"
 #include "ops/like.h"
+#include "ops/rules.h"
 #include "ops/shapes.h"
 #include "sow/math.h"
 

@@ -2,6 +2,7 @@
 // is conjugated.
 #include "ops/elementwise.h"
 #include "ops/like.h"
+#include "ops/rules.h"
 #include "sow/math.h"
 
 namespace sow::detail {

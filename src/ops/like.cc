@@ -24,20 +24,6 @@ bool all_known(const Dims& shape) {
   return true;
 }
 
-Tensor like_call(const OpDef& op, const Tensor& x, const Tensor& like) {
-  Call call = make_call(op, false, x);
-  call.inputs.push_back(like);
-  return apply(std::move(call));
-}
-
-void fill_zeros(const Call& call, const Tensor& out) {
-  Transfer transfer = transfer_for(call, out, out.shape());
-  transfer.reduce = Reduce::assign;
-  transfer.dst = operand(out, out.strides());
-  transfer.src.strides = Dims(out.shape().size(), 0);
-  execute(transfer, out.device());
-}
-
 // -- full_like
 // ---------------------------------------------------------------------------------------
 
@@ -181,6 +167,14 @@ TensorList grad_pad(const Backward& b) { return {corner_like(b.grad, b.input(0))
 
 }  // namespace
 
+void fill_zeros(const Call& call, const Tensor& out) {
+  Transfer transfer = transfer_for(call, out, out.shape());
+  transfer.reduce = Reduce::assign;
+  transfer.dst = operand(out, out.strides());
+  transfer.src.strides = Dims(out.shape().size(), 0);
+  execute(transfer, out.device());
+}
+
 const OpDef kFullLike{.name = "full_like",
                       .in_place_name = nullptr,
                       .infer = infer_full,
@@ -240,7 +234,7 @@ Tensor zeros_like(const Tensor& x) { return full_like(x, false, x.dtype()); }
 
 Tensor sum_to(const Tensor& x, const Tensor& like) {
   if (all_known(x.shape()) && x.shape() == like.shape()) return x;
-  return like_call(kSumTo, x, like);
+  return apply_to(kSumTo, x, like);
 }
 
 Tensor expand_like(const Tensor& x, const Tensor& like, const Dims& missing) {
@@ -253,21 +247,21 @@ Tensor expand_like(const Tensor& x, const Tensor& like, const Dims& missing) {
 
 Tensor reshape_like(const Tensor& x, const Tensor& like) {
   if (all_known(x.shape()) && x.shape() == like.shape()) return x;
-  return like_call(kReshapeLike, x, like);
+  return apply_to(kReshapeLike, x, like);
 }
 
-Tensor share_among(const Tensor& x, const Tensor& like) { return like_call(kShareAmong, x, like); }
+Tensor share_among(const Tensor& x, const Tensor& like) { return apply_to(kShareAmong, x, like); }
 
 Tensor corner_like(const Tensor& x, const Tensor& like) {
   if (all_known(x.shape()) && x.shape() == like.shape()) return x;
-  return like_call(kCornerLike, x, like);
+  return apply_to(kCornerLike, x, like);
 }
 
 Tensor pad_like(const Tensor& x, const Tensor& like) {
   if (all_known(x.shape()) && x.shape() == like.shape()) return x;
-  return like_call(kPadLike, x, like);
+  return apply_to(kPadLike, x, like);
 }
 
-Tensor share(const Tensor& x, const Tensor& count) { return like_call(kShare, x, count); }
+Tensor share(const Tensor& x, const Tensor& count) { return apply_to(kShare, x, count); }
 
 }  // namespace sow::detail

@@ -25,6 +25,9 @@ Tensor share(const Tensor& x, const Tensor& count);
 // Where both have the same bits or are NaN: bool.
 Tensor same(const Tensor& a, const Tensor& b);
 
+// Lowers to zeros all over `out`.
+void fill_zeros(const Call& call, const Tensor& out);
+
 // conj(value) for the scalar factor of a product.
 Scalar conjugate(const Scalar& value);
 

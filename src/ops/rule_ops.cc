@@ -18,14 +18,6 @@ void lower_copy(const Call& call, const Tensor& out) {
   copy_into(out, call.inputs[0], op_name(call));
 }
 
-void fill_zeros(const Call& call, const Tensor& out) {
-  Transfer transfer = transfer_for(call, out, out.shape());
-  transfer.reduce = Reduce::assign;
-  transfer.dst = operand(out, out.strides());
-  transfer.src.strides = Dims(out.shape().size(), 0);
-  execute(transfer, out.device());
-}
-
 // -- positions_like
 // ----------------------------------------------------------------------------------
 
@@ -78,18 +70,12 @@ uint64_t saves_second(const Call&, uint64_t) { return 2; }
 
 TensorList grad_vanish(const Backward& b) { return {b.grad}; }
 
-Tensor with_zeros(const OpDef& op, const Tensor& x, const Tensor& zeros) {
-  Call call = make_call(op, false, x);
-  call.inputs.push_back(zeros);
-  return apply(std::move(call));
-}
-
 TensorList grad_gate(const Backward& b) {
-  return {with_zeros(kProductLimit, b.grad, b.input(1)), {}};
+  return {apply_to(kProductLimit, b.grad, b.input(1)), {}};
 }
 
 TensorList grad_limit(const Backward& b) {
-  return {with_zeros(kProductChecked, b.grad, b.input(1)), {}};
+  return {apply_to(kProductChecked, b.grad, b.input(1)), {}};
 }
 
 void lower_checked(const Call& call, const Tensor& out) {
@@ -159,7 +145,7 @@ Tensor masked_compress(const Tensor& x, const Tensor& mask, const Tensor& like) 
 Tensor vanish(const Tensor& x) { return apply(make_call(kVanish, false, x)); }
 
 Tensor product_gate(const Tensor& x, const Tensor& zeros) {
-  return with_zeros(kProductGate, x, zeros);
+  return apply_to(kProductGate, x, zeros);
 }
 
 }  // namespace sow::detail

@@ -38,4 +38,18 @@ TensorList grad_clone(const Backward& backward);
 TensorList grad_copy(const Backward& backward);
 TensorList grad_fill(const Backward& backward);
 
+// elementwise_grad.cc
+TensorList grad_add(const Backward& backward);
+TensorList grad_sub(const Backward& backward);
+TensorList grad_mul(const Backward& backward);
+TensorList grad_div(const Backward& backward);
+TensorList grad_neg(const Backward& backward);
+TensorList grad_conj(const Backward& backward);
+TensorList grad_pow(const Backward& backward);
+TensorList grad_where(const Backward& backward);
+TensorList grad_to(const Backward& backward);
+uint64_t saves_first(const Call& call, uint64_t needs);
+uint64_t saves_mul(const Call& call, uint64_t needs);
+uint64_t saves_div(const Call& call, uint64_t needs);
+
 }  // namespace sow::detail

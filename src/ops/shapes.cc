@@ -11,6 +11,12 @@ Call make_call(const OpDef& op, bool in_place, const Tensor& first) {
   return call;
 }
 
+Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second) {
+  Call call = make_call(op, false, x);
+  call.inputs.push_back(second);
+  return apply(std::move(call));
+}
+
 void add_index(Call& call, const Index& index) {
   call.inputs.push_back(index.keys());
   // A held index was checked when it was made, against the size that infer compares.

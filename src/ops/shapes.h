@@ -9,6 +9,8 @@ namespace sow::detail {
 // -- building a call -----------------------------------------------------------------------------
 
 // Appends the index to the inputs, and its policy and order to the attributes.
+// The call of an operation on x and a second tensor.
+Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second);
 void add_index(Call& call, const Index& index);
 // Appends a source tensor to the inputs, or its scalar to the attributes.
 void add_source(Call& call, const Source& source);

@@ -6,16 +6,6 @@
 namespace sow::test {
 namespace {
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(ProgramBuild, SymbolicTensorsHaveTypeAndShapeButNoData) {
   Program program;
   const Tensor x = program.input("x", DType::float32, {"n", 4});

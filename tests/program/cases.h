@@ -27,6 +27,17 @@ Tensor mask(const Dims& shape, int64_t seed = 1);
 // A program of one output, with inputs x0, x1, ... whose extents are known or not.
 Program program_of(const Case& one, bool known);
 
+// What the Error says that f throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 // Type, shape and every byte.
 bool same_bits(const Tensor& a, const Tensor& b);
 

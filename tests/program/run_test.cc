@@ -8,16 +8,6 @@
 namespace sow::test {
 namespace {
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 // y = x with v under the mask, z = the rows of y summed by index.
 Program two_outputs() {
   Program program;

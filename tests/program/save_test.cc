@@ -10,16 +10,6 @@
 namespace sow::test {
 namespace {
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 Program example() {
   Program program;
   const Tensor x = program.input("x", DType::float32, {"n", 4});
