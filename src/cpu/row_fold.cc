@@ -2,6 +2,7 @@
 #include "cpu/row_fold.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "core/parallel.h"
 #include "cpu/row_state.h"

@@ -1,11 +1,10 @@
 // Folds ordered rows on all workers: blocks of destination rows, and the longest ones in chunks.
 #pragma once
 
-#include <atomic>
-
 #include "core/parallel.h"
 #include "cpu/cell_fold.h"
 #include "cpu/fold_kernels.h"
+#include "cpu/task_shares.h"
 
 namespace sow::detail {
 
@@ -19,13 +18,13 @@ class RowFold {
   void run(RowJob job, int64_t segments, int64_t outer_count, Outer&& outer) {
     begin(job, segments);
     const int64_t tasks = outer_count * blocks_;
-    std::atomic<int64_t> next{0};
-    parallel_run(workers_, [&](int, int) {
+    TaskShares shares(tasks, workers_);
+    parallel_run(workers_, [&](int worker, int) {
       RowJob mine = job;
-      for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
+      shares.run(worker, [&](int64_t task) {
         outer(task / blocks_, mine);
         fold_block(mine, task % blocks_);
-      }
+      });
     });
     if (long_count_ == 0) return;
     for (int64_t position = 0; position < outer_count; ++position) {

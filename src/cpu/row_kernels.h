@@ -120,7 +120,7 @@ struct RowKernels {
     const Add add = adder();
     if constexpr (is_tiled<T>) {
       const bool plain = job.src_column == 1 && job.dst_column == 1 && !job.negate;
-      if (plain && tile_kernel(kTileColumns) != nullptr) return fold_tiles(job, first, last, add);
+      if (plain && tile_kernel(kTileColumns, 0) != nullptr) return fold_tiles(job, first, last, add);
     }
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
@@ -134,16 +134,19 @@ struct RowKernels {
     }
   }
 
-  static FoldRowTile tile_kernel(int columns) { return row_tile_kernel(dtype_of<T>(), R, columns); }
+  static FoldRowTile tile_kernel(int64_t columns, int shift) {
+    return row_tile_kernel(dtype_of<T>(), R, static_cast<int>(columns), shift);
+  }
 
   // Everything is dense: kernels with the accumulators in registers, and the others for sums that
   // these refuse.
   static void fold_tiles(const RowJob& job, int64_t first, int64_t last, Add add) {
     const int64_t width = job.last_column - job.first_column;
-    const FoldRowTile whole = tile_kernel(kTileColumns);
-    const FoldRowTile part = width % kTileColumns == 0 ? whole : tile_kernel(static_cast<int>(width % kTileColumns));
     RowTile tile;
     tile.src_step = job.src_step * static_cast<int64_t>(sizeof(T));
+    const T* src = reinterpret_cast<const T*>(job.src) + job.src_base + job.first_column;
+    const FoldRowTile whole = tile_kernel(kTileColumns, row_shift(src, tile.src_step, kTileColumns));
+    const FoldRowTile part = width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
     tile.include_self = job.include_self;
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};

@@ -1,7 +1,6 @@
 // Sorts items by destination, every worker its share of each pass.
 #include "cpu/row_order.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "core/parallel.h"
@@ -11,6 +10,8 @@
 namespace sow::detail {
 
 namespace {
+
+const FoldKernels kNoKernels{};
 
 int bits_of(int64_t count) {
   int bits = 1;
@@ -27,20 +28,20 @@ RowOrder::RowOrder(const Transfer& transfer, const Canonical& canonical, int wor
       places_(item_places(transfer)),
       sources_(item_sources(transfer, canonical)),
       workers_(workers),
-      capacity_(canonical.item_count) {
+      capacity_(canonical.item_count),
+      run_(is_run()) {
   const int bits = bits_of(places_.count());
   passes_ = (bits + tuning::kDigitBits - 1) / tuning::kDigitBits;
   digit_bits_ = (bits + passes_ - 1) / passes_;
-  low_bits_ = std::max(std::min(bits - 4, tuning::kBucketBits), bits - tuning::kDigitBits);
-  low_bits_ = std::max(low_bits_, 1);
+  low_bits_ = std::max({std::min(bits - 4, tuning::kBucketBits), bits - tuning::kDigitBits, 1});
   bucketed_ = low_bits_ <= tuning::kDigitBits && places_.count() / 16 <= capacity_;
+  narrow_ = bits_of(run_ ? capacity_ : sources_.count()) + low_bits_ <= 32;
   buckets_ = bucketed_ ? ((places_.count() - 1) >> low_bits_) + 1 : 0;
-  keys_[0] = carver.take<uint32_t>(capacity_ + 1);
-  codes_[0] = carver.take<uint32_t>(capacity_ + 1);
-  pairs_ = carver.take<Pair>(capacity_ + 1);
-  keys_[1] = reinterpret_cast<uint32_t*>(pairs_);
-  codes_[1] = keys_[1] + capacity_ + 1;
-  begins_ = keys_[1];
+  first_keys_ = carver.take<uint32_t>(capacity_ + 1);
+  first_codes_ = carver.take<uint32_t>(capacity_ + buckets_ + 1);
+  sorting_ = carver.take<char>((capacity_ + 1) * 8);
+  sorted_codes_ = narrow_ || !bucketed_ ? reinterpret_cast<uint32_t*>(sorting_) + capacity_ + 1
+                                        : carver.take<uint32_t>(capacity_);
   starts_ = carver.take<uint32_t>(workers * std::max(buckets_, int64_t{1} << digit_bits_));
   ends_ = carver.take<uint32_t>(buckets_);
   bucket_segments_ = carver.take<uint32_t>(buckets_);
@@ -48,33 +49,44 @@ RowOrder::RowOrder(const Transfer& transfer, const Canonical& canonical, int wor
   found_ = carver.take<Found>(workers);
 }
 
+bool RowOrder::is_run() const {
+  return canonical_.items.size() == 1 && transfer_.src_index.empty() &&
+         transfer_.bounds != Bounds::drop &&
+         (transfer_.src.data == nullptr || canonical_.items[0].src > 0);
+}
+
 void RowOrder::build(const OuterBase& base) {
-  current_ = 0;
   parallel_run(workers_, [&](int worker, int) {
-    if (!decode_runs(base, worker)) decode(base, worker);
+    if (run_) {
+      decode_run(base, worker);
+    } else {
+      decode(base, worker);
+    }
   });
   items_ = 0;
   for (int w = 0; w < workers_; ++w) items_ += found_[w].items;
-  if (is_sorted()) {
-    close_gaps();
-    return find_segments();
+  const bool sorted = is_sorted();
+  if (bucketed_ && !sorted) {
+    if (narrow_) return sort_by_buckets(reinterpret_cast<uint32_t*>(sorting_));
+    return sort_by_buckets(reinterpret_cast<uint64_t*>(sorting_));
   }
-  if (bucketed_) return sort_by_buckets();
-  close_gaps();
-  for (int pass = 0; pass < passes_; ++pass) sort_by_digit(pass * digit_bits_);
-  find_segments();
+  if (run_) {
+    for (int64_t i = 0; i < items_; ++i) first_codes_[i] = static_cast<uint32_t>(i);
+  } else {
+    close_gaps();
+  }
+  if (!sorted) return sort_by_digits();
+  keys_ = first_keys_;
+  codes_ = first_codes_;
+  find_segments(keys_, reinterpret_cast<uint32_t*>(sorting_));
 }
 
-// One run of keys and sources, of which none is left out.
-bool RowOrder::decode_runs(const OuterBase& base, int worker) {
-  const bool one_run = canonical_.items.size() == 1 && transfer_.src_index.empty() &&
-                       transfer_.bounds != Bounds::drop &&
-                       (transfer_.src.data == nullptr || canonical_.items[0].src > 0);
-  if (!one_run) return false;
-  static const FoldKernels kNoKernels{};
+void RowOrder::decode_run(const OuterBase& base, int worker) {
   CodeReader reader(transfer_, canonical_, kNoKernels, places_);
   const int64_t first = first_of(worker), last = first_of(worker + 1);
-  uint32_t* keys = keys_[0] + first;
+  uint32_t* keys = first_keys_ + first;
+  uint32_t* counts = starts_ + buckets_ * worker;
+  if (bucketed_) std::memset(counts, 0, static_cast<size_t>(buckets_) * sizeof(uint32_t));
   uint32_t before = 0;
   bool ascending = true;
   reader.read_codes(base, first, last, [&](const uint32_t* found, int count) {
@@ -84,18 +96,18 @@ bool RowOrder::decode_runs(const OuterBase& base, int worker) {
     before = found[count - 1];
     std::memcpy(keys, found, static_cast<size_t>(count) * sizeof(uint32_t));
     keys += count;
+    if (!bucketed_) return;
+    for (int i = 0; i < count; ++i) ++counts[found[i] >> low_bits_];
   });
-  uint32_t* codes = codes_[0];
-  for (int64_t i = first; i < last; ++i) codes[i] = static_cast<uint32_t>(i);
-  found_[worker] = {last - first, 0, last > first ? keys_[0][first] : 0, before, ascending};
-  return true;
+  found_[worker] = {last - first, 0, last > first ? first_keys_[first] : 0, before, ascending};
 }
 
 void RowOrder::decode(const OuterBase& base, int worker) {
-  static const FoldKernels kNoKernels{};
   UpdateReader reader(transfer_, canonical_, kNoKernels);
-  uint32_t* keys = keys_[0] + first_of(worker);
-  uint32_t* codes = codes_[0] + first_of(worker);
+  uint32_t* keys = first_keys_ + first_of(worker);
+  uint32_t* codes = first_codes_ + first_of(worker);
+  uint32_t* counts = starts_ + buckets_ * worker;
+  if (bucketed_) std::memset(counts, 0, static_cast<size_t>(buckets_) * sizeof(uint32_t));
   const PlaceCode places = places_, sources = sources_;
   int64_t kept = 0;
   uint32_t before = 0;
@@ -110,6 +122,7 @@ void RowOrder::decode(const OuterBase& base, int worker) {
           keys[kept + i] = key;
           codes[kept + i] = static_cast<uint32_t>(sources.code_of(from[i] - base.src));
         }
+        for (int i = 0; i < count && bucketed_; ++i) ++counts[keys[kept + i] >> low_bits_];
         kept += count;
       });
   found_[worker] = {kept, 0, kept > 0 ? keys[0] : 0, before, ascending};
@@ -132,124 +145,55 @@ void RowOrder::close_gaps() {
   for (int w = 0; w < workers_; ++w) {
     const size_t bytes = static_cast<size_t>(found_[w].items) * sizeof(uint32_t);
     if (at != first_of(w)) {
-      std::memmove(keys_[0] + at, keys_[0] + first_of(w), bytes);
-      std::memmove(codes_[0] + at, codes_[0] + first_of(w), bytes);
+      std::memmove(first_keys_ + at, first_keys_ + first_of(w), bytes);
+      std::memmove(first_codes_ + at, first_codes_ + first_of(w), bytes);
     }
     at += found_[w].items;
   }
 }
 
-void RowOrder::sort_by_buckets() {
-  begins_ = keys_[1];
-  fill_buckets();
-  std::atomic<int64_t> next{0};
-  parallel_run(workers_, [&](int w, int) {
-    uint32_t* counts = counts_ + (int64_t{w} << low_bits_);
-    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < buckets_;)
-      count_out(b, counts);
-  });
-  // Every bucket left the beginnings of its segments where its pairs were.
-  segments_ = 0;
-  for (int64_t b = 0; b < buckets_; ++b) {
-    const uint32_t* found = reinterpret_cast<const uint32_t*>(pairs_ + (b == 0 ? 0 : ends_[b - 1]));
-    std::memmove(begins_ + segments_, found, bucket_segments_[b] * sizeof(uint32_t));
-    segments_ += bucket_segments_[b];
-  }
-  begins_[segments_] = static_cast<uint32_t>(items_);
-}
-
-void RowOrder::fill_buckets() {
-  const int shift = low_bits_;
-  parallel_run(workers_, [&](int w, int) {
-    uint32_t* counts = starts_ + buckets_ * w;
-    std::memset(counts, 0, static_cast<size_t>(buckets_) * sizeof(uint32_t));
-    const uint32_t* keys = keys_[0] + first_of(w);
-    for (int64_t i = 0; i < found_[w].items; ++i) ++counts[keys[i] >> shift];
-  });
-  uint32_t at = 0;
-  for (int64_t b = 0; b < buckets_; ++b) {
-    for (int w = 0; w < workers_; ++w) {
-      uint32_t& start = starts_[buckets_ * w + b];
-      const uint32_t count = start;
-      start = at;
-      at += count;
-    }
-    ends_[b] = at;
-  }
-  parallel_run(workers_, [&](int w, int) {
-    uint32_t* starts = starts_ + buckets_ * w;
-    const uint32_t* keys = keys_[0] + first_of(w);
-    const uint32_t* codes = codes_[0] + first_of(w);
-    Pair* pairs = pairs_;
-    for (int64_t i = 0; i < found_[w].items; ++i)
-      pairs[starts[keys[i] >> shift]++] = {keys[i], codes[i]};
-  });
-}
-
-void RowOrder::count_out(int64_t bucket, uint32_t* counts) {
-  const uint32_t first = bucket == 0 ? 0 : ends_[bucket - 1], last = ends_[bucket];
-  bucket_segments_[bucket] = 0;
-  if (first == last) return;
-  const uint32_t places = uint32_t{1} << low_bits_, mask = places - 1;
-  std::memset(counts, 0, places * sizeof(uint32_t));
-  for (uint32_t i = first; i < last; ++i) ++counts[pairs_[i].key & mask];
-  const uint32_t base = static_cast<uint32_t>(bucket) << low_bits_;
-  uint32_t at = first;
-  for (uint32_t place = 0; place < places; ++place) {
-    const uint32_t count = counts[place];
-    counts[place] = at;
-    for (uint32_t i = 0; i < count; ++i) keys_[0][at + i] = base + place;
-    at += count;
-  }
-  for (uint32_t i = first; i < last; ++i)
-    codes_[0][counts[pairs_[i].key & mask]++] = pairs_[i].code;
-  uint32_t* begins = reinterpret_cast<uint32_t*>(pairs_ + first);
-  uint32_t segments = 0, begin = first;
-  for (uint32_t place = 0; place < places; ++place) {  // counts are the ends by now
-    begins[segments] = begin;
-    segments += counts[place] != begin;
-    begin = counts[place];
-  }
-  bucket_segments_[bucket] = segments;
-}
-
-void RowOrder::sort_by_digit(int shift) {
+void RowOrder::sort_by_digits() {
   const int64_t digits = int64_t{1} << digit_bits_;
   const uint32_t mask = static_cast<uint32_t>(digits - 1);
-  const uint32_t* keys = keys_[current_];
-  const uint32_t* codes = codes_[current_];
-  uint32_t* sorted_keys = keys_[1 - current_];
-  uint32_t* sorted_codes = codes_[1 - current_];
-  parallel_run(workers_, [&](int w, int) {
-    uint32_t* counts = starts_ + digits * w;
-    std::memset(counts, 0, static_cast<size_t>(digits) * sizeof(uint32_t));
-    for (int64_t i = items_ * w / workers_; i < items_ * (w + 1) / workers_; ++i) {
-      ++counts[(keys[i] >> shift) & mask];
+  uint32_t* keys = first_keys_;
+  uint32_t* codes = first_codes_;
+  uint32_t* next_keys = reinterpret_cast<uint32_t*>(sorting_);
+  uint32_t* next_codes = sorted_codes_;
+  for (int shift = 0; shift < passes_ * digit_bits_; shift += digit_bits_) {
+    parallel_run(workers_, [&](int w, int) {
+      uint32_t* counts = starts_ + digits * w;
+      std::memset(counts, 0, static_cast<size_t>(digits) * sizeof(uint32_t));
+      const int64_t last = items_ * (w + 1) / workers_;
+      for (int64_t i = items_ * w / workers_; i < last; ++i) ++counts[(keys[i] >> shift) & mask];
+    });
+    uint32_t at = 0;
+    for (int64_t d = 0; d < digits; ++d) {
+      for (int w = 0; w < workers_; ++w) {
+        uint32_t& start = starts_[digits * w + d];
+        const uint32_t count = start;
+        start = at;
+        at += count;
+      }
     }
-  });
-  uint32_t at = 0;
-  for (int64_t d = 0; d < digits; ++d) {
-    for (int w = 0; w < workers_; ++w) {
-      uint32_t& start = starts_[digits * w + d];
-      const uint32_t count = start;
-      start = at;
-      at += count;
-    }
+    parallel_run(workers_, [&](int w, int) {
+      uint32_t* starts = starts_ + digits * w;
+      const int64_t last = items_ * (w + 1) / workers_;
+      for (int64_t i = items_ * w / workers_; i < last; ++i) {
+        const uint32_t to = starts[(keys[i] >> shift) & mask]++;
+        next_keys[to] = keys[i];
+        next_codes[to] = codes[i];
+      }
+    });
+    std::swap(keys, next_keys);
+    std::swap(codes, next_codes);
   }
-  parallel_run(workers_, [&](int w, int) {
-    uint32_t* starts = starts_ + digits * w;
-    for (int64_t i = items_ * w / workers_; i < items_ * (w + 1) / workers_; ++i) {
-      const uint32_t to = starts[(keys[i] >> shift) & mask]++;
-      sorted_keys[to] = keys[i];
-      sorted_codes[to] = codes[i];
-    }
-  });
-  current_ = 1 - current_;
+  keys_ = keys;
+  codes_ = codes;
+  find_segments(keys, next_keys);
 }
 
-void RowOrder::find_segments() {
-  const uint32_t* keys = keys_[current_];
-  begins_ = keys_[1 - current_];
+void RowOrder::find_segments(const uint32_t* keys, uint32_t* begins) {
+  begins_ = begins;
   const auto begins_here = [&](int64_t i) { return i == 0 || keys[i] != keys[i - 1]; };
   parallel_run(workers_, [&](int w, int) {
     int64_t found = 0;
@@ -267,10 +211,16 @@ void RowOrder::find_segments() {
     int64_t at = found_[w].segments;
     const int64_t last = items_ * (w + 1) / workers_;
     for (int64_t i = items_ * w / workers_; i < last; ++i) {
-      if (begins_here(i)) begins_[at++] = static_cast<uint32_t>(i);
+      if (begins_here(i)) begins[at++] = static_cast<uint32_t>(i);
     }
   });
-  begins_[segments_] = static_cast<uint32_t>(items_);
+  begins[segments_] = static_cast<uint32_t>(items_);
+}
+
+void RowOrder::fill_keys() {
+  for (int64_t s = 0; s < segments_; ++s) {
+    std::fill(keys_ + begins_[s], keys_ + begins_[s + 1], keys_[begins_[s]]);
+  }
 }
 
 }  // namespace sow::detail

@@ -3,10 +3,14 @@
 
 namespace sow::detail {
 
-FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns) {
+int row_shift(const void* src, int64_t src_step, int columns) {
+  const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(src) % 64);
+  return columns == kTileColumns && src_step % 64 == 0 && shift % 4 == 0 ? shift : 0;
+}
+
+FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift) {
   if constexpr (SOW_HAS_X86_KERNELS) {
-    const Isa isa = current_isa();
-    if (isa == Isa::avx512) return row_tile_avx512(dtype, reduce, columns);
+    if (current_isa() == Isa::avx512) return row_tile_avx512(dtype, reduce, columns, shift);
   }
   return nullptr;
 }

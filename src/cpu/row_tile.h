@@ -27,11 +27,11 @@ struct RowTile {
 inline constexpr int kTileColumns = 64;
 
 // Fetching straight into the first-level cache is limited by the few misses that it keeps open at a
-// time. 500,000 rows of 64 floats out of 128 MB in random order: 8.3 ms 16 rows ahead, into the
-// second level 6.6, and into the first 8 rows ahead on top of that 4.8 (2 cores of a Zen 4 class
-// EPYC, 2026-11-15).
-inline constexpr int64_t kFarRows = 48;
-inline constexpr int64_t kNearRows = 8;
+// time. 500,000 rows of 64 floats out of 128 MB in random order: 8.3 ms 16 rows ahead; into the
+// second level 6.6; that 60 rows ahead, and from there into the first 16 rows ahead, 3.0 (2 cores
+// of a Zen 4 class EPYC, 2026-11-15; 2.2 for reading the same bytes in order).
+inline constexpr int64_t kFarRows = 60;
+inline constexpr int64_t kNearRows = 16;
 
 // A sum is proved exact by the spread of its terms' exponents, which many terms spread too far.
 inline constexpr int64_t kSpreadItems = 256;
@@ -39,10 +39,13 @@ inline constexpr int64_t kSpreadItems = 256;
 // Writes the row and returns true; or false, and nothing was written: a sum that it can't prove.
 using FoldRowTile = bool (*)(const RowTile&);
 
-// For so many columns, or null where the current instruction set has none.
-FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns);
+// How the source rows lie: all of them `shift` bytes after the beginning of a cache line, a
+// multiple of 4; or anywhere (0). Rows of NumPy's arrays begin 16 bytes into a line.
+int row_shift(const void* src, int64_t src_step, int columns);
 
-FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns);
-FoldRowTile row_tile_avx2(DType dtype, Reduce reduce, int columns);
+// For so many columns and a shift, or null where the current instruction set has none.
+FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift);
+
+FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift);
 
 }  // namespace sow::detail

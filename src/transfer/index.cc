@@ -51,6 +51,7 @@ void sort_keys(const Transfer& transfer, IndexOrder& order) {
   Carver carver(block.data);
   RowOrder rows(transfer, canonical, workers, carver);
   rows.build(outer_base(canonical, 0));
+  rows.fill_keys();
   order.keys.assign(rows.keys(), rows.keys() + rows.items());
   order.positions.assign(rows.codes(), rows.codes() + rows.items());
   order.begins.assign(rows.begins(), rows.begins() + rows.segments() + 1);
