@@ -71,11 +71,16 @@ struct CellKernels {
   }
   static void update(T& to, T value) {
     if constexpr (std::is_floating_point_v<T> && (R == Reduce::amax || R == Reduce::amin)) {
-      // Equal values may be zeros of both signs, and NaN compares with nothing. No branch decides
-      // which of two is stored: either is as likely.
-      const T old = to;
-      if ((value > old) | (value < old)) {
-        to = R == Reduce::amax ? (value > old ? value : old) : (value < old ? value : old);
+      // Numbers in the order of their mirrored bits, -0 below +0; no branch decides which of two is
+      // stored, since either is as likely.
+      if (!__builtin_isunordered(value, to)) {
+        using Bits = typename FloatTraits<T>::Bits;
+        const Bits mine = bit_cast<Bits>(value), old = bit_cast<Bits>(to);
+        const State one = A::mirrored(static_cast<State>(mine)),
+                    other = A::mirrored(static_cast<State>(old));
+        const Bits wins =
+            static_cast<Bits>(-static_cast<State>(R == Reduce::amax ? one > other : one < other));
+        to = bit_cast<T>(static_cast<Bits>(old ^ ((old ^ mine) & wins)));
         return;
       }
     }

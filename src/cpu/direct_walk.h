@@ -1,4 +1,5 @@
-// Updates applied straight to the destination, without accumulators: what "direct" and "owned" share.
+// Updates applied straight to the destination, without accumulators: what "direct" and "owned"
+// share.
 #pragma once
 
 #include <cstring>
@@ -18,7 +19,10 @@ inline bool is_direct(const Transfer& t) {
 class DirectWalk {
  public:
   DirectWalk(const Transfer& t, const Canonical& c)
-      : transfer_(t), canonical_(c), kernels_(*fold_kernels(t.dtype, t.reduce)), reader_(t, c, kernels_) {}
+      : transfer_(t),
+        canonical_(c),
+        kernels_(*fold_kernels(t.dtype, t.reduce)),
+        reader_(t, c, kernels_) {}
 
   UpdateReader& reader() { return reader_; }
 
@@ -30,7 +34,8 @@ class DirectWalk {
     if (whole_rows) return move_rows(base);
     for (int64_t column = 0; column < row.size; column += kColumns) {
       const int width = static_cast<int>(std::min<int64_t>(kColumns, row.size - column));
-      const Destination dst{transfer_.dst.data + column * row.dst * kernels_.value_size, row.dst, true};
+      const Destination dst{transfer_.dst.data + column * row.dst * kernels_.value_size, row.dst,
+                            true};
       reader_.read(base, 0, canonical_.item_count, column, width,
                    [&](const Updates& updates) { kernels_.apply(dst, updates, width); });
     }
@@ -45,7 +50,8 @@ class DirectWalk {
     reader_.read_places(base, 0, canonical_.item_count, kTileItems,
                         [&](const int64_t* to, const int64_t* from, int count, bool) {
                           for (int i = 0; i < count; ++i) {
-                            std::memcpy(transfer_.dst.data + to[i] * size, transfer_.src.data + from[i] * size, bytes);
+                            std::memcpy(transfer_.dst.data + to[i] * size,
+                                        transfer_.src.data + from[i] * size, bytes);
                           }
                         });
   }
@@ -62,10 +68,14 @@ inline double direct_ns(const Transfer& t, const Canonical& c) {
   const double size = static_cast<double>(size_of(t.dtype));
   const double row = static_cast<double>(c.row.size);
   const bool moves = t.reduce == Reduce::assign;
-  const double each = tuning::kDirectNs + (moves ? tuning::kMoveByteNs * size : tuning::kDirectColumnNs) * row;
+  const double column = moves             ? tuning::kMoveByteNs * size
+                        : c.row.size == 1 ? tuning::kDirectColumnNs
+                                          : tuning::kRowColumnNs;
+  const double each = tuning::kDirectNs + column * row + far_keys_ns(c);
   double places = row;
   for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
-  return rows * (each + tuning::miss_ns(places * size)) + static_cast<double>(c.outer_count) * tuning::kTaskNs;
+  return rows * (each + tuning::miss_ns(places * size)) +
+         static_cast<double>(c.outer_count) * tuning::kTaskNs;
 }
 
 }  // namespace sow::detail

@@ -172,6 +172,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
     each = tuning::kCellNs + tuning::kCellColumnNs * layout.width +
            tuning::miss_ns(static_cast<double>(bytes)) + (layout.hashed ? tuning::kHashNs : 0);
   }
+  each += far_keys_ns(c);
   const double tasks = static_cast<double>(layout.tasks) * (tuning::kTaskNs + once);
   return over_budget(t, c, bytes * static_cast<size_t>(layout.workers)) + tuning::kCallNs +
          (layout.workers > 1 ? tuning::kRegionNs : 0) +

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cpu/fold_kernels.h"
+#include "cpu/tuning.h"
 #include "transfer/plan.h"
 
 namespace sow::detail {
@@ -15,6 +16,13 @@ inline bool is_fold(const Transfer& t) {
   if (t.mask_side != MaskSide::none) return false;
   if (t.dst_index.empty() && t.reduce == Reduce::assign) return false;
   return fold_kernels(t.dtype, t.reduce) != nullptr;
+}
+
+// What an update costs more when the keys of neighbouring items lie in different lines.
+inline double far_keys_ns(const Canonical& c) {
+  const bool far = c.row.size == 1 && c.items.size() == 1 && !c.items[0].index.empty() &&
+                   std::abs(c.items[0].index[0]) >= 8;
+  return far ? tuning::kFarKeyNs : 0;
 }
 
 // The bytes of the operands, of the destination only the part that the Transfer can reach.
