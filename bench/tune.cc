@@ -117,9 +117,9 @@ void ordered(int threads) {
     }
   }
   show("kSortNs", tuning::kSortNs, sort, "2^16 items, fresh against held");
-  show("kRowNs", tuning::kRowNs, system[0][3] / system[0][0], "float32 sums, from three row lengths");
-  show("kRowItemNs", tuning::kRowItemNs, system[1][3] / system[1][1], "the same");
-  show("kRowByteNs", tuning::kRowByteNs, system[2][3] / system[2][2], "the same");
+  show("kTiledRows.row", tuning::kTiledRows.row, system[0][3] / system[0][0], "float32 sums, from three row lengths");
+  show("kTiledRows.item", tuning::kTiledRows.item, system[1][3] / system[1][1], "the same");
+  show("kTiledRows.byte", tuning::kTiledRows.byte, system[2][3] / system[2][2], "the same");
 }
 
 // Where the planner's strategy is slower than the best one by more than a quarter.

@@ -6,6 +6,7 @@
 #include "cpu/held_rows.h"
 #include "cpu/row_fold.h"
 #include "cpu/row_order.h"
+#include "cpu/row_tile.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
 #include "cpu/tuning.h"
@@ -145,9 +146,14 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
   const double rows = std::min(places, items) * outer;
   const double sorts = usable_order(t, c) != nullptr ? 0 : items * (layout.one_order ? 1 : outer);
-  const double each = sorts * tuning::kSortNs + rows * tuning::kRowNs + items * outer * tuning::kRowItemNs +
-                      elements * tuning::kRowByteNs * static_cast<double>(size_of(t.dtype));
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kOrderNs + (workers > 1 ? 4 * tuning::kRegionNs : 0) + each / workers;
+  const double bytes = elements * static_cast<double>(size_of(t.dtype));
+  const bool tiled =
+      c.row.size > 1 && row_tile_kernel(t.dtype, t.reduce, kTileColumns, 0) != nullptr;
+  const tuning::RowNs& ns = tiled ? tuning::kTiledRows : tuning::kPlainRows;
+  const double each = sorts * tuning::kSortNs + rows * ns.row + items * outer * ns.item +
+                      bytes * (bytes > tuning::kCachedBytes ? ns.far_byte : ns.byte);
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kOrderNs +
+         (workers > 1 ? 4 * tuning::kOrderRegionNs : 0) + each / workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
@@ -156,7 +162,8 @@ void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) 
   const auto work = [&](int index, int count) {
     Carver carver(memory + bytes * index);
     Worker worker(t, c, layout.workers, carver);
-    worker.run(c.outer_count * index / count, c.outer_count * (index + 1) / count, layout.one_order);
+    worker.run(c.outer_count * index / count, c.outer_count * (index + 1) / count,
+               layout.one_order);
   };
   if (layout.groups == 1) return work(0, 1);  // its regions are inside
   parallel_run(layout.groups, work);
