@@ -8,6 +8,7 @@
 #include "cpu/backward_kernels.h"
 #include "cpu/held_rows.h"
 #include "cpu/row_order.h"
+#include "transfer/recorder.h"
 
 namespace sow::detail {
 
@@ -15,12 +16,12 @@ namespace {
 
 constexpr int64_t kSerial = 1 << 14;  // updates below which one thread is enough
 
-class Block {
+class Scratch {
  public:
-  explicit Block(size_t bytes) : bytes_(bytes), data_(static_cast<char*>(allocate(bytes))) {}
-  ~Block() { deallocate(data_, bytes_); }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  explicit Scratch(size_t bytes) : bytes_(bytes), data_(static_cast<char*>(allocate(bytes))) {}
+  ~Scratch() { deallocate(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
   char* data() const { return data_; }
 
  private:
@@ -82,12 +83,29 @@ void walk_on_threads(const Order& order, const OuterBase& base, int threads, con
   });
 }
 
-template <class Kernel>
-void walk_shared(const Transfer& t, const Canonical& c, int threads, const Kernel& kernel) {
+// How the walk is shared out.
+struct Sharing {
+  int threads;
+  bool held;   // somebody has ordered the keys
+  bool apart;  // every worker takes outer positions of its own
+};
+
+Sharing sharing_of(const Transfer& t, const Canonical& c, int threads) {
+  const int64_t updates = c.outer_count * c.item_count * c.row.size;
+  if (updates < kSerial) threads = 1;
+  return {threads, HeldOrder::fits(t, c), c.outer_count >= threads};
+}
+
+size_t order_bytes(const Transfer& t, const Canonical& c, int workers) {
   Carver size(nullptr);
-  RowOrder measure(t, c, threads, size);
-  const Block memory(size.used());
-  Carver carver(memory.data());
+  RowOrder measure(t, c, workers, size);
+  return size.used();
+}
+
+template <class Kernel>
+void walk_shared(const Transfer& t, const Canonical& c, int threads, char* memory,
+                 const Kernel& kernel) {
+  Carver carver(memory);
   RowOrder order(t, c, threads, carver);
   for (int64_t position = 0; position < c.outer_count; ++position) {
     const OuterBase base = outer_base(c, position);
@@ -97,12 +115,11 @@ void walk_shared(const Transfer& t, const Canonical& c, int threads, const Kerne
 }
 
 template <class Kernel>
-void walk_apart(const Transfer& t, const Canonical& c, int threads, const Kernel& kernel) {
-  Carver size(nullptr);
-  RowOrder measure(t, c, 1, size);
-  const Block memory(size.used() * threads);
+void walk_apart(const Transfer& t, const Canonical& c, int threads, char* memory,
+                const Kernel& kernel) {
+  const size_t bytes = order_bytes(t, c, 1);
   parallel_run(threads, [&](int index, int count) {
-    Carver carver(memory.data() + size.used() * index);
+    Carver carver(memory + bytes * static_cast<size_t>(index));
     RowOrder order(t, c, 1, carver);
     for (int64_t at = c.outer_count * index / count; at < c.outer_count * (index + 1) / count;
          ++at) {
@@ -113,40 +130,50 @@ void walk_apart(const Transfer& t, const Canonical& c, int threads, const Kernel
   });
 }
 
-template <class Kernel>
-void walk_all(const Transfer& t, const Canonical& c, Kernel kernel) {
-  const int64_t updates = c.outer_count * c.item_count * c.row.size;
-  const int64_t bytes = updates * static_cast<int64_t>(size_of(t.dtype));
-  kernel.row.streams = bytes >= kStreamingBytes && can_stream();
-  const int threads = updates < kSerial || !can_run_parallel() ? 1 : get_num_threads();
-  if (HeldOrder::fits(t, c)) {
-    walk_on_threads(HeldOrder(t, c), outer_base(c, 0), threads, kernel);
-  } else if (c.outer_count >= threads) {
-    walk_apart(t, c, threads, kernel);
-  } else {
-    walk_shared(t, c, threads, kernel);
+// What every walk needs but its kernel.
+struct Place {
+  const Transfer& transfer;
+  const Canonical& canonical;
+  int threads;
+  char* memory;
+
+  template <class Kernel>
+  void walk_all(Kernel kernel) const {
+    const Transfer& t = transfer;
+    const Canonical& c = canonical;
+    const int64_t updates = c.outer_count * c.item_count * c.row.size;
+    const int64_t bytes = updates * static_cast<int64_t>(size_of(t.dtype));
+    kernel.row.streams = bytes >= kStreamingBytes && can_stream();
+    const Sharing sharing = sharing_of(t, c, threads);
+    if (sharing.held) {
+      walk_on_threads(HeldOrder(t, c), outer_base(c, 0), sharing.threads, kernel);
+    } else if (sharing.apart) {
+      walk_apart(t, c, sharing.threads, memory, kernel);
+    } else {
+      walk_shared(t, c, sharing.threads, memory, kernel);
+    }
   }
-}
+};
 
 template <class T>
-void run_typed(const IndexedBackward& work, const Canonical& c) {
-  if (work.reduce == Reduce::mul) {
-    return walk_all(work.places, c, ProductKernel<T>(work, c.row));
-  }
-  if (work.reduce == Reduce::mean) return walk_all(work.places, c, MeanKernel<T>(work, c.row));
-  if constexpr (!is_complex_number<T>) walk_all(work.places, c, ExtremeKernel<T>(work, c.row));
+void run_typed(const IndexedBackward& work, const Place& place) {
+  const Axis& row = place.canonical.row;
+  if (work.reduce == Reduce::mul) return place.walk_all(ProductKernel<T>(work, row));
+  if (work.reduce == Reduce::mean) return place.walk_all(MeanKernel<T>(work, row));
+  if constexpr (!is_complex_number<T>) place.walk_all(ExtremeKernel<T>(work, row));
 }
 
-void run_assign(const IndexedBackward& work, const Canonical& c) {
+void run_assign(const IndexedBackward& work, const Place& place) {
+  const Axis& row = place.canonical.row;
   switch (size_of(work.dtype)) {
     case 2:
-      return walk_all(work.places, c, AssignKernel<uint16_t>(work, c.row));
+      return place.walk_all(AssignKernel<uint16_t>(work, row));
     case 4:
-      return walk_all(work.places, c, AssignKernel<uint32_t>(work, c.row));
+      return place.walk_all(AssignKernel<uint32_t>(work, row));
     case 8:
-      return walk_all(work.places, c, AssignKernel<uint64_t>(work, c.row));
+      return place.walk_all(AssignKernel<uint64_t>(work, row));
     default:
-      return walk_all(work.places, c, AssignKernel<std::complex<double>>(work, c.row));
+      return place.walk_all(AssignKernel<std::complex<double>>(work, row));
   }
 }
 
@@ -159,14 +186,30 @@ bool can_run_indexed_backward(const Transfer& t) {
          item_sources(t, c).count() < kMost;
 }
 
-void run_indexed_backward(const IndexedBackward& work) {
+size_t indexed_backward_workspace(const Transfer& t, const Canonical& c, int threads) {
+  const Sharing sharing = sharing_of(t, c, threads);
+  if (sharing.held) return 0;
+  return sharing.apart ? order_bytes(t, c, 1) * static_cast<size_t>(sharing.threads)
+                       : order_bytes(t, c, sharing.threads);
+}
+
+void run_indexed_backward(const IndexedBackward& work, const Transfer& places, const Canonical& c,
+                          int threads, char* workspace) {
   const FloatStateGuard guard;
-  const Canonical c = canonicalize(work.places);
-  if (work.reduce == Reduce::assign) return run_assign(work, c);
+  const Place place{places, c, threads, workspace};
+  if (work.reduce == Reduce::assign) return run_assign(work, place);
   with_dtype(work.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (!std::is_integral_v<T>) run_typed<T>(work, c);
+    if constexpr (!std::is_integral_v<T>) run_typed<T>(work, place);
   });
+}
+
+void execute(const IndexedBackward& work, const Transfer& places) {
+  if (Recorder* recorder = current_recorder()) return recorder->record(work, places);
+  const Canonical canonical = canonicalize(places);
+  const int threads = can_run_parallel() ? get_num_threads() : 1;
+  const Scratch memory(indexed_backward_workspace(places, canonical, threads));
+  run_indexed_backward(work, places, canonical, threads, memory.data());
 }
 
 }  // namespace sow::detail

@@ -2,7 +2,7 @@
 // and while they are in the cache they get their shares.
 #pragma once
 
-#include "transfer/transfer.h"
+#include "transfer/canonical.h"
 
 namespace sow::detail {
 
@@ -10,9 +10,7 @@ struct IndexedBackward {
   Reduce reduce = Reduce::assign;
   bool include_self = true;
   DType dtype = DType::float32;
-  // The scatter of source_grad's places into grad's. Everything of the destination's shape is
-  // row-major, and so is everything of the source's; a Transfer without source addresses.
-  Transfer places;
+  // Everything of the destination's shape is row-major, and so is everything of the source's.
   const char* grad = nullptr;  // of the result
   const char* result = nullptr;
   const char* x = nullptr;
@@ -21,9 +19,15 @@ struct IndexedBackward {
   char* source_grad = nullptr;  // every place but dropped ones is written; null: not wanted
 };
 
-// A mean's sources get one share a destination: it is left in x_grad, for them to gather.
-// Whether run_indexed_backward can do this. The bits are those of the rules in src/ops.
+// `places` is the scatter of source_grad's places into grad's, of which no address but the keys' is
+// read. A mean's sources get one share a destination: it is left in x_grad, for them to gather.
+// The bits are those of the rules in src/ops.
 bool can_run_indexed_backward(const Transfer& places);
-void run_indexed_backward(const IndexedBackward& work);
+size_t indexed_backward_workspace(const Transfer& places, const Canonical& canonical, int threads);
+void run_indexed_backward(const IndexedBackward& work, const Transfer& places,
+                          const Canonical& canonical, int threads, char* workspace);
+
+// Runs it now, or hands it to the Recorder.
+void execute(const IndexedBackward& work, const Transfer& places);
 
 }  // namespace sow::detail

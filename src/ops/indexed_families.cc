@@ -34,9 +34,31 @@ void index_put_items(const Call& call, int rank, int64_t& first, int64_t& last) 
   last = rank - (std::max(call.inputs[0].dim(), 1) - addressed);
 }
 
-const IndexedFamily kAlongAxis{&kTakeAlongAxis, &kPutAlongAxis, &kPutAlongAxis, axis_items};
-const IndexedFamily kRows{&kIndexSelect, &kIndexReduce, &kIndexFill, axis_items};
-const IndexedFamily kNd{&kGatherNd, &kTensorScatterNdAdd, &kTensorScatterNdAdd, outer_items};
+extern const IndexedFamily kAlongAxis, kRows, kNd;
+
+template <const IndexedFamily& family>
+constexpr OpDef walk_source{
+    .name = "source_gradient",
+    .in_place_name = nullptr,
+    .infer = [](const Call& call, const std::vector<Meta>& inputs) {
+      return infer_walk_source(call, inputs, family);
+    },
+    .lower = [](const Call& call, const Tensor& out) { lower_walk_source(call, out, family); }};
+template <const IndexedFamily& family>
+constexpr OpDef walk_destination{
+    .name = "destination_gradient",
+    .in_place_name = nullptr,
+    .infer = infer_walk_destination,
+    .lower = [](const Call& call, const Tensor& out) {
+      lower_walk_destination(call, out, family);
+    }};
+
+const IndexedFamily kAlongAxis{&kTakeAlongAxis, &kPutAlongAxis,          &kPutAlongAxis,
+                               axis_items,      &walk_source<kAlongAxis>, &walk_destination<kAlongAxis>};
+const IndexedFamily kRows{&kIndexSelect, &kIndexReduce,       &kIndexFill,
+                          axis_items,    &walk_source<kRows>, &walk_destination<kRows>};
+const IndexedFamily kNd{&kGatherNd,  &kTensorScatterNdAdd, &kTensorScatterNdAdd,
+                        outer_items, &walk_source<kNd>,    &walk_destination<kNd>};
 const IndexedFamily kPut{&kIndexGet, &kIndexPut, &kIndexPut, index_put_items};
 
 // Adds g to zeros at the places that a gather read; on a fresh tensor, so in place.

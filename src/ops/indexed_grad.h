@@ -13,7 +13,17 @@ struct IndexedFamily {
   const OpDef* fill;     // the same with a scalar
   // The dimensions of the index's positions along which updates of one place lie.
   void (*items)(const Call& call, int rank, int64_t& first, int64_t& last);
+  // The walk over each destination's updates, in programs: what the sources get, over the index's
+  // positions, and what the destinations keep. Null: the rules are composed there.
+  const OpDef* walk_source = nullptr;
+  const OpDef* walk_destination = nullptr;
 };
+
+Meta infer_walk_source(const Call& call, const std::vector<Meta>& inputs,
+                       const IndexedFamily& family);
+void lower_walk_source(const Call& call, const Tensor& out, const IndexedFamily& family);
+Meta infer_walk_destination(const Call& call, const std::vector<Meta>& inputs);
+void lower_walk_destination(const Call& call, const Tensor& out, const IndexedFamily& family);
 
 TensorList indexed_gradient(const Backward& backward, const IndexedFamily& family);
 // What it reads; `indices` has the bits of the index inputs.

@@ -111,15 +111,22 @@ Map share_map(const Tensor& x, const Tensor& out) {
   return map;
 }
 
+}  // namespace
+
+void share_into(const Tensor& out, const Tensor& x, int64_t count) {
+  Map map = share_map(x, out);
+  std::memcpy(map.scalar, &count, sizeof(count));
+  map.in[1].strides = Dims(map.shape.size(), 0);
+  execute(map, out.device());
+}
+
+namespace {
+
 Meta infer_share_among(const Call&, const std::vector<Meta>& inputs) { return inputs[0]; }
 
 void lower_share_among(const Call& call, const Tensor& out) {
   if (out.numel() == 0) return;
-  Map map = share_map(call.inputs[0], out);
-  const int64_t count = call.inputs[1].numel() / out.numel();
-  std::memcpy(map.scalar, &count, sizeof(count));
-  map.in[1].strides = Dims(map.shape.size(), 0);
-  execute(map, out.device());
+  share_into(out, call.inputs[0], call.inputs[1].numel() / out.numel());
 }
 
 TensorList grad_share_among(const Backward& b) { return {share_among(b.grad, b.input(1)), {}}; }

@@ -25,6 +25,8 @@ Tensor share(const Tensor& x, const Tensor& count);
 // Where both have the same bits or are NaN: bool.
 Tensor same(const Tensor& a, const Tensor& b);
 
+// Lowers to x / count all over `out`, of x's shape.
+void share_into(const Tensor& out, const Tensor& x, int64_t count);
 // Lowers to zeros all over `out`.
 void fill_zeros(const Call& call, const Tensor& out);
 

@@ -42,6 +42,7 @@ RunContext::RunContext(std::shared_ptr<const PlannedProgram> planned)
     note(step.transfer.base.data);
     note(step.map.out);
     for (MapOperand& operand : step.map.in) note(operand.data);
+    for_each_pointer(step.backward, note);
   }
   inputs.resize(program->signature.inputs.size());
   outputs.resize(program->results.size());
@@ -73,6 +74,10 @@ void RunContext::run() {
         break;
       case Step::Kind::map:
         execute(step.map, step.device);
+        break;
+      case Step::Kind::backward:
+        run_indexed_backward(step.backward, step.transfer, step.canonical, step.plan.threads,
+                             step.workspace);
         break;
       case Step::Kind::eager:
         run_eager(program->eager[step.eager]);

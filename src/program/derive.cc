@@ -33,8 +33,12 @@ TensorList run_rule(Graph& graph, const GraphNode& node, const Tensor& grad, uin
 }  // namespace
 
 TensorList derive(Graph& graph, const std::vector<int>& outputs, const std::vector<int>& targets,
-                  const TensorList& grads) {
-  const NoGrad guard;
+                  const TensorList& grads, bool differentiable) {
+  const bool before = set_grad_enabled(differentiable);
+  struct Restore {
+    bool previous;
+    ~Restore() { set_grad_enabled(previous); }
+  } restore{before};
   const size_t node_count = graph.nodes.size();
   const std::vector<bool> leads = values_leading_to(graph, targets);
   TensorList sums(graph.values.size());
@@ -78,7 +82,24 @@ TensorList derive(Graph& graph, const std::vector<int>& outputs, const std::vect
 
 namespace {
 
-TensorList replay_gradients(Graph& graph, const GraphNode& node, const TensorList& inputs) {
+// Which gradients other gradients are taken of: their rules have to be composed of operations that
+// have rules themselves.
+std::vector<bool> differentiated_again(const Graph& graph) {
+  std::vector<bool> again(graph.nodes.size(), false), wanted(graph.values.size(), false);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const GraphNode& node = graph.nodes[n];
+    bool leads = false;
+    for (const int result : node.results) leads = leads || wanted[result];
+    again[n] = leads && node.op == nullptr;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (leads || (node.op == nullptr && i < node.output_count)) wanted[node.inputs[i]] = true;
+    }
+  }
+  return again;
+}
+
+TensorList replay_gradients(Graph& graph, const GraphNode& node, const TensorList& inputs,
+                            bool again) {
   std::vector<int> outputs, targets;
   TensorList grads;
   const size_t target_count = node.results.size();
@@ -99,7 +120,7 @@ TensorList replay_gradients(Graph& graph, const GraphNode& node, const TensorLis
            grads[i].dtype(), grad, inputs[i].dtype(), output);
     }
   }
-  return derive(graph, outputs, targets, grads);
+  return derive(graph, outputs, targets, grads, again);
 }
 
 }  // namespace
@@ -119,14 +140,16 @@ std::shared_ptr<Graph> with_shapes(const Graph& graph, const std::vector<Dims>& 
       tensors[i] = out->symbol(out->add_constant(graph.values[i].constant));
     }
   }
-  for (const GraphNode& node : graph.nodes) {
+  const std::vector<bool> again = differentiated_again(graph);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const GraphNode& node = graph.nodes[n];
     TensorList inputs;
     for (const int input : node.inputs) inputs.push_back(tensors[input]);
     if (node.op != nullptr) {
       tensors[node.results[0]] = apply({node.op, std::move(inputs), node.attrs, node.in_place});
       continue;
     }
-    const TensorList results = replay_gradients(*out, node, inputs);
+    const TensorList results = replay_gradients(*out, node, inputs, again[n]);
     for (size_t i = 0; i < results.size(); ++i) tensors[node.results[i]] = results[i];
   }
   for (const GraphOutput& output : graph.outputs) {

@@ -42,6 +42,27 @@ uint64_t transfer_bytes(const Transfer& t) {
   return bytes;
 }
 
+// The result's gradient and what is read besides, over the destinations or the updates.
+int64_t backward_bytes(const Step& step) {
+  const IndexedBackward& work = step.backward;
+  const uint64_t all = positions(step.transfer.shape);
+  uint64_t places = 1;
+  for (const IndexOperand& index : step.transfer.dst_index) places *= static_cast<uint64_t>(index.extent);
+  const uint64_t columns = reached(step.transfer.shape, step.transfer.dst.strides);
+  uint64_t elements = 0;
+  for (const char* pointer : {work.grad, work.result, work.x, static_cast<const char*>(work.x_grad)}) {
+    if (pointer != nullptr) elements += places * columns;
+  }
+  for (const char* pointer : {work.source, static_cast<const char*>(work.source_grad)}) {
+    if (pointer != nullptr) elements += all;
+  }
+  uint64_t bytes = elements * size_of(work.dtype);
+  for (const IndexOperand& index : step.transfer.dst_index) {
+    bytes += positions(index.own_shape) * size_of(index.dtype);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 std::string place_text(const PlannedProgram& program, const char* address) {
   const int at = program.block_of(address);
   if (at < 0) return "a constant";
@@ -55,6 +76,7 @@ std::string place_text(const PlannedProgram& program, const char* address) {
 
 int64_t bytes_moved(const Step& step) {
   if (step.kind == Step::Kind::transfer) return static_cast<int64_t>(transfer_bytes(step.transfer));
+  if (step.kind == Step::Kind::backward) return backward_bytes(step);
   if (step.kind != Step::Kind::map) return 0;
   uint64_t bytes = positions(step.map.shape) * size_of(step.map.out_dtype);
   for (int i = 0; i < step.map.arity; ++i) {
@@ -110,6 +132,15 @@ std::string explain(const PlannedProgram& program) {
         words += text("{}. {}: element by element to {} over {}\n  into         {}\n", ++number,
                             name_of(step.map.op), step.map.out_dtype, step.map.shape,
                             place_text(program, step.map.out));
+        break;
+      case Step::Kind::backward:
+        words += text(
+            "{}. {}: of {} over {}, each destination's updates in one walk\n  threads      up to "
+            "{}\n  workspace    {} bytes\n  into         {}\n",
+            ++number, step.transfer.op, name_of(step.backward.reduce), step.transfer.shape,
+            step.plan.threads, step.plan.workspace,
+            place_text(program, step.backward.source_grad != nullptr ? step.backward.source_grad
+                                                                     : step.backward.x_grad));
         break;
       case Step::Kind::eager:
         words += text("{}. {}: its shape depends on data; planned when its turn comes\n",

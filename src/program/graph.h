@@ -73,8 +73,9 @@ inline const Symbol* symbol_of(const Tensor& tensor) {
 bool all_known(const Dims& shape);
 
 // Works out a gradients node of a graph whose shapes are known: appends calls to the graph.
+// `differentiable`: gradients of these gradients are taken too.
 TensorList derive(Graph& graph, const std::vector<int>& outputs, const std::vector<int>& targets,
-                  const TensorList& grads);
+                  const TensorList& grads, bool differentiable);
 
 // The same graph for inputs of these shapes: checked again, gradients worked out.
 std::shared_ptr<Graph> with_shapes(const Graph& graph, const std::vector<Dims>& shapes);

@@ -16,6 +16,10 @@ bool is_transfer(const Step& step) { return step.kind == Step::Kind::transfer; }
 
 int written_block(const PlannedProgram& program, const Step& step) {
   if (is_transfer(step)) return program.block_of(step.transfer.dst.data);
+  if (step.kind == Step::Kind::backward) {
+    const char* source = step.backward.source_grad;
+    return program.block_of(source != nullptr ? source : step.backward.x_grad);
+  }
   return step.kind == Step::Kind::map ? program.block_of(step.map.out) : -1;
 }
 
@@ -158,9 +162,16 @@ void choose_plans(PlannedProgram& program) {
                                          : program.blocks.back().address +
                                                (program.blocks.back().bytes + (2u << 20)) / 64 * 64;
   for (Step& step : program.steps) {
-    if (!is_transfer(step) || step.device.type != DeviceType::cpu) continue;
+    const bool backward = step.kind == Step::Kind::backward;
+    if (!(is_transfer(step) || backward) || step.device.type != DeviceType::cpu) continue;
     if (step.transfer.mask_side == MaskSide::none) step.canonical = canonicalize(step.transfer);
-    step.plan = plan_transfer(step.transfer, step.canonical);
+    if (backward) {
+      step.plan.threads = program.signature.threads;
+      step.plan.workspace =
+          indexed_backward_workspace(step.transfer, step.canonical, step.plan.threads);
+    } else {
+      step.plan = plan_transfer(step.transfer, step.canonical);
+    }
     if (step.plan.workspace == 0) continue;
     Block block;
     block.bytes = step.plan.workspace;

@@ -86,6 +86,17 @@ class Lowering final : public Recorder {
     out_->steps.push_back(std::move(step));
   }
 
+  void record(const IndexedBackward& work, const Transfer& places) override {
+    Step step;
+    step.kind = Step::Kind::backward;
+    step.transfer = places;
+    step.transfer.op = op_name_;
+    step.backward = work;
+    add_check(step);
+    if (out_->signature.optimize) hold_constant(step.transfer);
+    out_->steps.push_back(std::move(step));
+  }
+
   char* reserve(size_t bytes) override {
     if (bytes > kMostBytes || next_address_ > kFirstAddress + 1024 * kMostBytes) {
       fail(ErrorKind::memory, "{}: {} bytes could not be had", op_name_, bytes);

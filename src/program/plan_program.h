@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/indexed_backward.h"
 #include "program/graph.h"
 #include "transfer/map.h"
 #include "transfer/plan.h"
@@ -59,7 +60,8 @@ struct Step {
     check,     // the indices of `transfer`
     transfer,  // on the CPU, with its plan
     map,
-    eager,  // a call whose shapes nobody knew: made when its turn comes
+    backward,  // an indexed scatter's gradient; `transfer` says where its updates go
+    eager,     // a call whose shapes nobody knew: made when its turn comes
   };
   Kind kind = Kind::transfer;
   Device device;
@@ -68,6 +70,7 @@ struct Step {
   Plan plan;
   char* workspace = nullptr;
   Map map;
+  IndexedBackward backward;
   int eager = -1;
 };
 
@@ -110,6 +113,12 @@ struct PlannedProgram {
   int block_of(const void* address) const;
 };
 
+template <class F>
+void for_each_pointer(IndexedBackward& work, F&& f) {
+  for (const char** pointer : {&work.grad, &work.result, &work.x, &work.source}) f(*pointer);
+  for (char** pointer : {&work.x_grad, &work.source_grad}) f(*pointer);
+}
+
 // Calls f(const char*&) for every address of a step; null ones are left out.
 template <class F>
 void for_each_address(Step& step, F&& f) {
@@ -136,6 +145,8 @@ void for_each_address(Step& step, F&& f) {
   visit(step.transfer.mask.data);
   visit(step.transfer.base.data);
   visit(step.workspace);
+  if (step.kind != Step::Kind::backward) return;
+  for_each_pointer(step.backward, visit);
 }
 
 // A tensor at an address that belongs to somebody else, or to nobody.

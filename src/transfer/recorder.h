@@ -7,6 +7,7 @@ namespace sow::detail {
 
 struct Transfer;
 struct Map;
+struct IndexedBackward;
 
 // While one is set on a thread, execute() hands it everything, and new tensors get an address that
 // no memory lies behind.
@@ -14,6 +15,7 @@ class Recorder {
  public:
   virtual void record(const Transfer& transfer, Device device) = 0;
   virtual void record(const Map& map, Device device) = 0;
+  virtual void record(const IndexedBackward& work, const Transfer& places) = 0;
   virtual char* reserve(size_t bytes) = 0;
 
  protected:

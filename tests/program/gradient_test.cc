@@ -1,7 +1,9 @@
 // Gradients inside a program: eager's bits, also of second order and with unknown extents.
 #include <gtest/gtest.h>
 
+#include "core/memory.h"
 #include "program/cases.h"
+#include "program/counted_heap.h"
 
 namespace sow::test {
 namespace {
@@ -95,6 +97,68 @@ TEST(ProgramGradient, OfSecondOrder) {
   const TensorList got = compile(program)({x, index, src});
   EXPECT_TRUE(same_bits(got[0], first.detach()));
   EXPECT_TRUE(same_bits(got[1], expected));
+}
+
+// Where several factors vanish, the first derivative is zero and the second is not.
+TEST(ProgramGradient, OfSecondOrderWithZeros) {
+  const Tensor x = Tensor::of({2.0, 3.0}), index = Tensor::of<int64_t>({0, 0, 1, 1, 1});
+  const Tensor src = Tensor::of({0.0, 0.0, 5.0, 0.0, 7.0});
+  const auto product_of = [](const Tensor& t, const Tensor& i, const Tensor& s) {
+    return sum(scatter_reduce(t, 0, i, s, "mul"));
+  };
+  const Tensor weights = Tensor::of({1.0, 10.0, 100.0, 1000.0, 10000.0});
+  const Tensor leaf = src.clone().set_requires_grad();
+  const Tensor first = grad({product_of(x, index, leaf)}, {leaf}, {}, true)[0];
+  const Tensor expected = grad({sum(mul(first, weights))}, {leaf})[0];
+  Program program;
+  const Tensor a = program.input("a", DType::float64, {2});
+  const Tensor i = program.input("i", DType::int64, {5});
+  const Tensor s = program.input("s", DType::float64, {5});
+  const Tensor g = program.gradients({product_of(a, i, s)}, {s})[0];
+  program.output("second", program.gradients({sum(mul(g, weights))}, {s})[0]);
+  const Tensor got = compile(program)({x, index, src})[0];
+  EXPECT_TRUE(same_bits(got, expected)) << got << expected;
+  EXPECT_EQ(expected.to_vector<double>(), (std::vector<double>{20, 2, 21000, 300 * 7 + 30000 * 5, 15000}));
+}
+
+// One walk over each destination's updates, as in eager mode, in memory that was planned.
+TEST(ProgramGradient, OfScattersIsOneWalkAndAllocatesNothing) {
+  const int64_t n = 3000, places = 200, width = 70;
+  const TensorList f = {values({places, width}), keys({n}, places), values({n, width}, DType::float32, 3),
+                        values({places, width}, DType::float32, 9)};
+  for (const Reduce reduce : {Reduce::assign, Reduce::mean, Reduce::amax, Reduce::mul}) {
+    for (const bool self : {true, false}) {
+      if (!self && reduce == Reduce::assign) continue;
+      const auto call = [&](const Tensor& x, const Tensor& i, const Tensor& s) {
+        return index_reduce(x, 0, i, s, reduce, self);
+      };
+      const Tensor x = f[0].clone().set_requires_grad(), s = f[2].clone().set_requires_grad();
+      const TensorList expected = grad({call(x, f[1], s)}, {x, s}, {f[3]});
+      Program program;
+      const Tensor a = program.input("a", DType::float32, {places, width});
+      const Tensor i = program.input("i", DType::int64, {n});
+      const Tensor b = program.input("b", DType::float32, {n, width});
+      const Tensor g = program.input("g", DType::float32, {places, width});
+      const TensorList made = program.gradients({call(a, i, b)}, {a, b}, {g});
+      program.output("da", made[0]);
+      program.output("db", made[1]);
+      const CompiledProgram compiled(program);
+      EXPECT_NE(compiled.explain().find("each destination's updates in one walk"), std::string::npos);
+      const TensorList out = {Tensor::empty({places, width}, DType::float32),
+                              Tensor::empty({n, width}, DType::float32)};
+      compiled.run_into(f, out);
+      EXPECT_TRUE(same_bits(out[0], expected[0])) << name_of(reduce) << self;
+      EXPECT_TRUE(same_bits(out[1], expected[1])) << name_of(reduce) << self;
+      const int64_t heap = heap_calls(), pool = detail::memory_stats().allocations;
+      compiled.run_into(f, out);
+      EXPECT_EQ(heap_calls() - heap, 0) << name_of(reduce);
+      EXPECT_EQ(detail::memory_stats().allocations - pool, 0) << name_of(reduce);
+      // A key is checked even where the result that it was for is not asked for.
+      TensorList bad = f;
+      bad[1] = Tensor::full({n}, places, DType::int64);
+      EXPECT_THROW(compiled(bad), Error);
+    }
+  }
 }
 
 TEST(ProgramGradient, OfWhatIsNotReachedIsZero) {
