@@ -14,6 +14,7 @@ RunContext::RunContext(std::shared_ptr<const PlannedProgram> planned)
         device_table(device.type).allocate(program->arena_bytes, device.index));
   }
   slots.resize(program->slots);
+  make_orders();
   for (Step& step : steps) {
     for_each_address(step, [&](const char*& address) {
       const int at = program->block_of(address);
@@ -48,6 +49,22 @@ RunContext::RunContext(std::shared_ptr<const PlannedProgram> planned)
   outputs.resize(program->results.size());
 }
 
+// Orders of this context's own, with room for any keys.
+void RunContext::make_orders() {
+  for (const std::shared_ptr<IndexOrder>& planned : program->made_orders) {
+    auto order = std::make_unique<IndexOrder>(*planned);
+    const auto count = static_cast<size_t>(order->count);
+    order->keys.reserve(count);
+    order->positions.reserve(count);
+    order->begins.reserve(count + 1);
+    for (Step& step : steps) {
+      if (step.made == planned.get()) step.made = order.get();
+      if (step.transfer.order == planned.get()) step.transfer.order = order.get();
+    }
+    orders.push_back(std::move(order));
+  }
+}
+
 RunContext::~RunContext() {
   const Device device = program->device;
   if (arena != nullptr) {
@@ -74,6 +91,9 @@ void RunContext::run() {
         break;
       case Step::Kind::map:
         execute(step.map, step.device);
+        break;
+      case Step::Kind::order:
+        order_keys(step.transfer, step.plan.threads, step.workspace, *step.made);
         break;
       case Step::Kind::backward:
         run_indexed_backward(step.backward, step.transfer, step.canonical, step.plan.threads,

@@ -26,12 +26,14 @@ struct RunContext {
   char* arena = nullptr;
   std::vector<Step> steps;
   std::vector<Patch> patches;
+  std::vector<std::unique_ptr<IndexOrder>> orders;  // that steps make
   std::vector<char*> inputs, outputs;  // where the caller's blocks begin in this run
   TensorList slots;
 
   void run();
 
  private:
+  void make_orders();
   void run_eager(const EagerCall& call);
   Tensor real(const Tensor& planned) const;
 };

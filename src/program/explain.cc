@@ -97,7 +97,8 @@ bool is_copy(const Step& step) {
 ProgramStats stats_of(const PlannedProgram& program) {
   ProgramStats stats;
   for (const Step& step : program.steps) {
-    if (step.kind != Step::Kind::check) ++stats.steps;
+    const bool prepares = step.kind == Step::Kind::check || step.kind == Step::Kind::order;
+    if (!prepares) ++stats.steps;
     if (is_copy(step)) ++stats.copies;
     stats.bytes_moved += bytes_moved(step);
   }
@@ -118,6 +119,10 @@ std::string explain(const PlannedProgram& program) {
   int number = 0;
   for (const Step& step : program.steps) {
     switch (step.kind) {
+      case Step::Kind::order:
+        words += text("   order the keys of {}, for all steps that need it\n  workspace    {} bytes\n",
+                      step.transfer.op, step.plan.workspace);
+        continue;
       case Step::Kind::check:
         words += text("   check the index of {}\n", step.transfer.op);
         continue;

@@ -163,9 +163,13 @@ void choose_plans(PlannedProgram& program) {
                                                (program.blocks.back().bytes + (2u << 20)) / 64 * 64;
   for (Step& step : program.steps) {
     const bool backward = step.kind == Step::Kind::backward;
-    if (!(is_transfer(step) || backward) || step.device.type != DeviceType::cpu) continue;
+    const bool orders = step.kind == Step::Kind::order;
+    if (!(is_transfer(step) || backward || orders) || step.device.type != DeviceType::cpu) continue;
     if (step.transfer.mask_side == MaskSide::none) step.canonical = canonicalize(step.transfer);
-    if (backward) {
+    if (orders) {
+      step.plan.threads = program.signature.threads;
+      step.plan.workspace = order_workspace(step.transfer, step.plan.threads);
+    } else if (backward) {
       step.plan.threads = program.signature.threads;
       step.plan.workspace =
           indexed_backward_workspace(step.transfer, step.canonical, step.plan.threads);

@@ -8,10 +8,11 @@ namespace sow::detail {
 // Over the graph of known shapes: a call made twice is made once (repeats.cc).
 void merge_repeats(Graph& graph);
 
-// Over the lowered steps (passes.cc, overwritten.cc).
+// Over the lowered steps (passes.cc, overwritten.cc, orders.cc).
 void fuse_gathers(PlannedProgram& program);
 void drop_overwritten(PlannedProgram& program);
 void hoist_checks(PlannedProgram& program);
+void share_orders(PlannedProgram& program);
 void choose_plans(PlannedProgram& program);
 void place_blocks(PlannedProgram& program);
 

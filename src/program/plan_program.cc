@@ -427,6 +427,7 @@ std::shared_ptr<PlannedProgram> plan_program(const Graph& graph, const Signature
     drop_overwritten(*program);
   }
   hoist_checks(*program);
+  if (signature.optimize) share_orders(*program);
   choose_plans(*program);
   place_blocks(*program);
   return program;

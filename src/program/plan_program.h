@@ -6,6 +6,7 @@
 
 #include "cpu/indexed_backward.h"
 #include "program/graph.h"
+#include "transfer/index_order.h"
 #include "transfer/map.h"
 #include "transfer/plan.h"
 
@@ -60,6 +61,7 @@ struct Step {
     check,     // the indices of `transfer`
     transfer,  // on the CPU, with its plan
     map,
+    order,     // sorts the keys of `transfer`, for later steps
     backward,  // an indexed scatter's gradient; `transfer` says where its updates go
     eager,     // a call whose shapes nobody knew: made when its turn comes
   };
@@ -71,6 +73,7 @@ struct Step {
   char* workspace = nullptr;
   Map map;
   IndexedBackward backward;
+  IndexOrder* made = nullptr;  // by an order
   int eager = -1;
 };
 
@@ -108,6 +111,8 @@ struct PlannedProgram {
   int64_t overwritten = 0;  // steps left out, because nobody saw what they wrote
   TensorList constants;  // kept alive
   std::vector<std::shared_ptr<const IndexOrder>> orders;
+  // What steps of their own order in every run: facts, without keys.
+  std::vector<std::shared_ptr<IndexOrder>> made_orders;
 
   // The block an address lies in; -1 for an address of real memory.
   int block_of(const void* address) const;

@@ -19,15 +19,36 @@ namespace {
 
 constexpr int64_t kMostKeys = int64_t{1} << 32;
 
-// The keys as the destination of a Transfer whose sources are the positions 0, 1, 2, ...
-Transfer transfer_of(const Tensor& keys, int64_t size, Bounds bounds) {
+int workers_for(const Transfer& transfer, int threads) {
+  return transfer.shape[0] > (1 << 15) ? threads : 1;
+}
+
+}  // namespace
+
+size_t order_workspace(const Transfer& transfer, int threads) {
+  Carver measure(nullptr);
+  RowOrder(transfer, canonicalize(transfer), workers_for(transfer, threads), measure);
+  return measure.used();
+}
+
+void order_keys(const Transfer& transfer, int threads, char* workspace, IndexOrder& order) {
+  const Canonical canonical = canonicalize(transfer);
+  Carver carver(workspace);
+  RowOrder rows(transfer, canonical, workers_for(transfer, threads), carver);
+  rows.build(outer_base(canonical, 0));
+  order.keys.assign(rows.keys(), rows.keys() + rows.items());
+  order.positions.assign(rows.codes(), rows.codes() + rows.items());
+  order.begins.assign(rows.begins(), rows.begins() + rows.segments() + 1);
+}
+
+Transfer keys_alone(const Tensor& keys, int64_t size, Bounds bounds) {
   Transfer transfer;
   transfer.op = "Index";
   transfer.shape = {keys.numel()};
   transfer.bounds = bounds;
   transfer.dst.strides = {0};
   // Only offsets are made of it; it is never read.
-  transfer.src = {reinterpret_cast<char*>(transfer.scalar), {1}};
+  transfer.src = {static_cast<char*>(keys.data()), {1}};
   transfer.dst_index.push_back({.data = static_cast<const char*>(keys.data()),
                                 .dtype = keys.dtype(),
                                 .strides = {1},
@@ -38,23 +59,16 @@ Transfer transfer_of(const Tensor& keys, int64_t size, Bounds bounds) {
   return transfer;
 }
 
+namespace {
+
 void sort_keys(const Transfer& transfer, IndexOrder& order) {
-  const Canonical canonical = canonicalize(transfer);
-  const int workers = can_run_parallel() && order.count > (1 << 15) ? get_num_threads() : 1;
-  Carver measure(nullptr);
-  RowOrder(transfer, canonical, workers, measure);
+  const int threads = can_run_parallel() ? get_num_threads() : 1;
   struct Block {
     size_t bytes;
     char* data = static_cast<char*>(allocate(bytes));
     ~Block() { deallocate(data, bytes); }
-  } block{measure.used()};
-  Carver carver(block.data);
-  RowOrder rows(transfer, canonical, workers, carver);
-  rows.build(outer_base(canonical, 0));
-  rows.fill_keys();
-  order.keys.assign(rows.keys(), rows.keys() + rows.items());
-  order.positions.assign(rows.codes(), rows.codes() + rows.items());
-  order.begins.assign(rows.begins(), rows.begins() + rows.segments() + 1);
+  } block{order_workspace(transfer, threads)};
+  order_keys(transfer, threads, block.data, order);
 }
 
 bool is_sorted(const IndexOrder& order) {
@@ -108,7 +122,7 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
   Index index(keys.clone(), bounds);
   index.keys_.impl()->storage->read_only = true;  // many threads may use it at once
   const Tensor readable = index.keys_.to({});  // keys on a device are waited for, this once
-  const Transfer transfer = transfer_of(readable, size, bounds);
+  const Transfer transfer = keys_alone(readable, size, bounds);
   check_indices(transfer);
 
   auto order = std::make_shared<IndexOrder>();

@@ -42,4 +42,13 @@ struct IndexOrder {
   }
 };
 
+struct Transfer;
+
+// The keys as the destination of a Transfer whose sources are the positions 0, 1, 2, ...: what an
+// order is made of, and in how much memory.
+Transfer keys_alone(const Tensor& keys, int64_t size, Bounds bounds);
+size_t order_workspace(const Transfer& keys, int threads);
+// Fills in the order of checked keys; it allocates nothing where there is room for count + 1 each.
+void order_keys(const Transfer& keys, int threads, char* workspace, IndexOrder& order);
+
 }  // namespace sow::detail

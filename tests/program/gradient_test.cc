@@ -123,7 +123,7 @@ TEST(ProgramGradient, OfSecondOrderWithZeros) {
 
 // One walk over each destination's updates, as in eager mode, in memory that was planned.
 TEST(ProgramGradient, OfScattersIsOneWalkAndAllocatesNothing) {
-  const int64_t n = 3000, places = 200, width = 70;
+  const int64_t n = 9000, places = 200, width = 70;
   const TensorList f = {values({places, width}), keys({n}, places), values({n, width}, DType::float32, 3),
                         values({places, width}, DType::float32, 9)};
   for (const Reduce reduce : {Reduce::assign, Reduce::mean, Reduce::amax, Reduce::mul}) {
@@ -139,26 +139,42 @@ TEST(ProgramGradient, OfScattersIsOneWalkAndAllocatesNothing) {
       const Tensor i = program.input("i", DType::int64, {n});
       const Tensor b = program.input("b", DType::float32, {n, width});
       const Tensor g = program.input("g", DType::float32, {places, width});
-      const TensorList made = program.gradients({call(a, i, b)}, {a, b}, {g});
+      const Tensor y = call(a, i, b);
+      const TensorList made = program.gradients({y}, {a, b}, {g});
       program.output("da", made[0]);
       program.output("db", made[1]);
+      program.output("y", y);
       const CompiledProgram compiled(program);
-      EXPECT_NE(compiled.explain().find("each destination's updates in one walk"), std::string::npos);
+      const std::string words = compiled.explain();
+      EXPECT_NE(words.find("each destination's updates in one walk"), std::string::npos);
+      EXPECT_NE(words.find("order the keys of"), std::string::npos) << words;
       const TensorList out = {Tensor::empty({places, width}, DType::float32),
-                              Tensor::empty({n, width}, DType::float32)};
+                              Tensor::empty({n, width}, DType::float32),
+                              Tensor::empty({places, width}, DType::float32)};
       compiled.run_into(f, out);
       EXPECT_TRUE(same_bits(out[0], expected[0])) << name_of(reduce) << self;
       EXPECT_TRUE(same_bits(out[1], expected[1])) << name_of(reduce) << self;
+      EXPECT_TRUE(same_bits(out[2], call(f[0], f[1], f[2]))) << name_of(reduce) << self;
       const int64_t heap = heap_calls(), pool = detail::memory_stats().allocations;
       compiled.run_into(f, out);
       EXPECT_EQ(heap_calls() - heap, 0) << name_of(reduce);
       EXPECT_EQ(detail::memory_stats().allocations - pool, 0) << name_of(reduce);
-      // A key is checked even where the result that it was for is not asked for.
       TensorList bad = f;
       bad[1] = Tensor::full({n}, places, DType::int64);
-      EXPECT_THROW(compiled(bad), Error);
+      EXPECT_EQ(message_of([&] { compiled(bad); }).find("index_reduce: index 200 at"), 0u);
     }
   }
+}
+
+// Keys are checked even where the result that they were for is not asked for.
+TEST(ProgramGradient, ChecksTheKeysOfAWalkAlone) {
+  Program program;
+  const Tensor a = program.input("a", DType::float32, {4});
+  const Tensor i = program.input("i", DType::int64, {3});
+  const Tensor b = program.input("b", DType::float32, {3});
+  const Tensor y = scatter_reduce(a, 0, i, b, "mul");
+  program.output("db", program.gradients({y}, {b}, {a})[0]);
+  EXPECT_THROW(compile(program)({values({4}), Tensor::full({3}, 4, DType::int64), values({3})}), Error);
 }
 
 TEST(ProgramGradient, OfWhatIsNotReachedIsZero) {
