@@ -70,7 +70,7 @@ Tensor make(const Choice& choice, const Pool& pool) {
     case 13:
       return reshape(add(reshape(x, {3, 4}), reshape(y, {4, 3}).transpose(0, 1)), {kSize});
     case 14:
-      return add(x.flip({0}), z);
+      return add(x.flip(0), z);
     case 15:
       return slice_scatter(x, y.slice(0, 0, 4), 0, 2, 10, 2);
     default:
