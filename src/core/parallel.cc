@@ -1,4 +1,4 @@
-// The only OpenMP region of the library, and the number of threads it asks for.
+// The only OpenMP regions of the library, and the number of threads it asks for.
 #include "core/parallel.h"
 
 #include <omp.h>
@@ -44,6 +44,15 @@ int default_num_threads() {
   long count = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
   if (count < 1) count = available_processors();
   return static_cast<int>(std::clamp<long>(count, 1, kMaxThreads));
+}
+
+// Looks at a shared number some microseconds long before it lets others run.
+constexpr int kSpins = 2000;
+
+void pause_spinning() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 class RegionMark {
@@ -101,6 +110,41 @@ void run_workers(int count, WorkerFunction function, void* context) {
     }
   }
   failure.rethrow();
+}
+
+void Team::wait() {
+  if (size_ == 1) return;
+  const int step = shared_.step.load(std::memory_order_relaxed);
+  if (shared_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+    shared_.arrived.store(0, std::memory_order_relaxed);
+    shared_.step.store(step + 1, std::memory_order_release);
+    return;
+  }
+  // Steps are short and alike, so that others come soon; but they may have no processor.
+  for (int spins = 0; shared_.step.load(std::memory_order_acquire) == step; ++spins) {
+    if (spins > kSpins) {
+      sched_yield();
+    } else {
+      pause_spinning();
+    }
+  }
+}
+
+void run_team(int threads, TeamFunction function, void* context) {
+  Team::Shared shared;
+  if (threads <= 1 || !can_run_parallel()) {
+    const FloatStateGuard guard;
+    Team alone(shared, 0, 1);
+    function(context, alone);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const RegionMark mark;
+    const FloatStateGuard guard;
+    Team team(shared, omp_get_thread_num(), omp_get_num_threads());
+    function(context, team);
+  }
 }
 
 }  // namespace detail

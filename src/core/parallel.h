@@ -1,7 +1,9 @@
-// The one way to use several threads: parallel_for over a range, parallel_run over workers.
+// The one way to use several threads: parallel_for over a range, parallel_run over workers,
+// parallel_team over workers that take several steps together.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -46,6 +48,47 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
     const int64_t first = begin + share * index + std::min<int64_t>(index, longer);
     f(first, first + share + (index < longer ? 1 : 0));
   });
+}
+
+// The threads of one region, which wait for each other between steps: waking them for every step
+// costs more, and where waiting threads sleep the system may wake two on one processor.
+class Team {
+ public:
+  struct Shared {
+    std::atomic<int> arrived{0}, step{0};
+  };
+  Team(Shared& shared, int index, int size) : shared_(shared), index_(index), size_(size) {}
+
+  // Calls f(index, count) once for every index in [0, count), and returns when all have.
+  template <class F>
+  void each(int count, F&& f) {
+    for (int i = index_; i < count; i += size_) f(i, count);
+    wait();
+  }
+  // Calls f once, for all to see.
+  template <class F>
+  void one(F&& f) {
+    if (index_ == 0) f();
+    wait();
+  }
+
+ private:
+  void wait();
+
+  Shared& shared_;
+  int index_, size_;
+};
+
+using TeamFunction = void (*)(void* context, Team& team) noexcept;
+void run_team(int threads, TeamFunction function, void* context);
+
+// Calls f(team) on every one of up to `threads` threads, which must take the same steps. f must not
+// throw: nobody would come to the steps that are left.
+template <class F>
+void parallel_team(int threads, F&& f) {
+  using Function = std::remove_reference_t<F>;
+  auto call = [](void* context, Team& team) noexcept { (*static_cast<Function*>(context))(team); };
+  run_team(threads, call, const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 
 }  // namespace sow::detail

@@ -48,7 +48,8 @@ class Worker {
         kernels_(*fold_kernels(t.dtype, t.reduce)),
         places_(item_places(t)),
         sources_(item_sources(t, c)),
-        order_(usable_order(t, c)) {
+        order_(usable_order(t, c)),
+        workers_(workers) {
     if (order_ != nullptr) {
       held_.emplace(t, c, *order_, carver);
     } else {
@@ -58,25 +59,27 @@ class Worker {
   }
 
   void run(int64_t first, int64_t last, bool one_order) {
-    for (int64_t position = first; position < last; ++position) {
-      const OuterBase base = outer_base(canonical_, position);
-      int64_t segments;
-      const RowJob job = held_ ? held_job(base, segments) : sorted_job(base, segments);
-      const int64_t count = one_order ? last - first : 1;
-      fold_->run(job, segments, count, [&](int64_t at, RowJob& one) {
-        const OuterBase there = outer_base(canonical_, position + at);
-        one.src_base = is_scalar() ? 0 : there.src + sources_.lowest();
-        one.dst_base = there.dst + places_.lowest();
-      });
-      if (one_order) return;
-    }
+    parallel_team(workers_, [&](Team& team) {
+      for (int64_t position = first; position < last; ++position) {
+        const OuterBase base = outer_base(canonical_, position);
+        int64_t segments;
+        const RowJob job = held_ ? held_job(base, team, segments) : sorted_job(base, team, segments);
+        const int64_t count = one_order ? last - first : 1;
+        fold_->run(job, segments, count, team, [&](int64_t at, RowJob& one) {
+          const OuterBase there = outer_base(canonical_, position + at);
+          one.src_base = is_scalar() ? 0 : there.src + sources_.lowest();
+          one.dst_base = there.dst + places_.lowest();
+        });
+        if (one_order) return;
+      }
+    });
   }
 
  private:
   bool is_scalar() const { return transfer_.src.data == nullptr; }
 
-  RowJob sorted_job(const OuterBase& base, int64_t& segments) {
-    sorted_->build(base);
+  RowJob sorted_job(const OuterBase& base, Team& team, int64_t& segments) {
+    sorted_->build(base, team);
     RowJob job = plain_job();
     job.codes = sorted_->codes();
     job.begins = sorted_->begins();
@@ -85,8 +88,8 @@ class Worker {
     segments = sorted_->segments();
     return job;
   }
-  RowJob held_job(const OuterBase& base, int64_t& segments) {
-    held_->build(base, sources_);
+  RowJob held_job(const OuterBase& base, Team& team, int64_t& segments) {
+    team.one([&] { held_->build(base, sources_); });
     RowJob job = plain_job();
     job.codes = held_->codes();
     job.begins = order_->begins.data();
@@ -114,6 +117,7 @@ class Worker {
   const FoldKernels& kernels_;
   const PlaceCode places_, sources_;
   const IndexOrder* order_;
+  int workers_;
   std::optional<HeldRows> held_;
   std::optional<RowOrder> sorted_;
   std::optional<RowFold> fold_;

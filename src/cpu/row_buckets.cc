@@ -1,49 +1,50 @@
 // The sort of RowOrder where keys are cut into buckets.
 #include <cstring>
 
-#include "core/parallel.h"
 #include "cpu/row_order.h"
-#include "cpu/task_shares.h"
 
 namespace sow::detail {
 
 template <class Word>
-void RowOrder::sort_by_buckets(Word* words) {
-  fill_buckets(words);
-  keys_ = first_keys_;
-  codes_ = sorted_codes_;
-  begins_ = first_codes_;
-  std::atomic<int64_t> next{0};
-  parallel_run(workers_, [&](int w, int) {
+void RowOrder::sort_by_buckets(Word* words, Team& team) {
+  fill_buckets(words, team);
+  team.each(workers_, [&](int w, int) {
     uint32_t* counts = counts_ + (int64_t{w} << low_bits_);
-    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < buckets_;)
-      count_out(words, b, counts);
+    shares_.run(w, [&](int64_t bucket) { count_out(words, bucket, counts); });
   });
-  segments_ = 0;
-  for (int64_t b = 0; b < buckets_; ++b) {
-    const uint32_t* found = begins_ + (b == 0 ? 0 : ends_[b - 1]) + b;
-    std::memmove(begins_ + segments_, found, bucket_segments_[b] * sizeof(uint32_t));
-    segments_ += bucket_segments_[b];
-  }
-  begins_[segments_] = static_cast<uint32_t>(items_);
+  team.one([&] {
+    segments_ = 0;
+    for (int64_t b = 0; b < buckets_; ++b) {
+      const uint32_t* found = begins_ + (b == 0 ? 0 : ends_[b - 1]) + b;
+      std::memmove(begins_ + segments_, found, bucket_segments_[b] * sizeof(uint32_t));
+      segments_ += bucket_segments_[b];
+    }
+    begins_[segments_] = static_cast<uint32_t>(items_);
+  });
 }
 
 // A word is where an item is read, and under it the lower bits of its key.
 template <class Word>
-void RowOrder::fill_buckets(Word* words) {
+void RowOrder::fill_buckets(Word* words, Team& team) {
   constexpr int kLineWords = 64 / sizeof(Word);
   const int shift = low_bits_;
-  uint32_t at = 0;
-  for (int64_t b = 0; b < buckets_; ++b) {
-    for (int w = 0; w < workers_; ++w) {
-      uint32_t& start = starts_[buckets_ * w + b];
-      const uint32_t count = start;
-      start = at;
-      at += count;
+  team.one([&] {
+    keys_ = first_keys_;
+    codes_ = sorted_codes_;
+    begins_ = first_codes_;
+    shares_.open(buckets_);
+    uint32_t at = 0;
+    for (int64_t b = 0; b < buckets_; ++b) {
+      for (int w = 0; w < workers_; ++w) {
+        uint32_t& start = starts_[buckets_ * w + b];
+        const uint32_t count = start;
+        start = at;
+        at += count;
+      }
+      ends_[b] = at;
     }
-    ends_[b] = at;
-  }
-  parallel_run(workers_, [&](int w, int) {
+  });
+  team.each(workers_, [&](int w, int) {
     uint32_t* starts = starts_ + buckets_ * w;
     const uint32_t mask = (uint32_t{1} << shift) - 1;
     const int64_t first = first_of(w), last = first + found_[w].items;
@@ -99,7 +100,7 @@ void RowOrder::count_out(const Word* words, int64_t bucket, uint32_t* counts) {
   }
 }
 
-template void RowOrder::sort_by_buckets(uint32_t* words);
-template void RowOrder::sort_by_buckets(uint64_t* words);
+template void RowOrder::sort_by_buckets(uint32_t* words, Team& team);
+template void RowOrder::sort_by_buckets(uint64_t* words, Team& team);
 
 }  // namespace sow::detail

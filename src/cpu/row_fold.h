@@ -15,13 +15,14 @@ class RowFold {
 
   // Folds `segments` segments for every outer position: outer(position, job) sets the job's bases.
   template <class Outer>
-  void run(RowJob job, int64_t segments, int64_t outer_count, Outer&& outer) {
-    begin(job, segments);
-    const int64_t tasks = outer_count * blocks_;
-    TaskShares shares(tasks, workers_);
-    parallel_run(workers_, [&](int worker, int) {
+  void run(RowJob job, int64_t segments, int64_t outer_count, Team& team, Outer&& outer) {
+    team.one([&] {
+      begin(job, segments);
+      shares_.open(outer_count * blocks_);
+    });
+    team.each(workers_, [&](int worker, int) {
       RowJob mine = job;
-      shares.run(worker, [&](int64_t task) {
+      shares_.run(worker, [&](int64_t task) {
         outer(task / blocks_, mine);
         fold_block(mine, task % blocks_);
       });
@@ -29,7 +30,7 @@ class RowFold {
     if (long_count_ == 0) return;
     for (int64_t position = 0; position < outer_count; ++position) {
       outer(position, job);
-      fold_long(job);
+      fold_long(job, team);
     }
   }
 
@@ -39,16 +40,17 @@ class RowFold {
   };
   void begin(const RowJob& job, int64_t segments);
   void fold_block(RowJob job, int64_t block) const;
-  void fold_long(const RowJob& job);
+  void fold_long(const RowJob& job, Team& team);
   int64_t segment_at(const RowJob& job, int64_t item) const;
 
   const FoldKernels& kernels_;
   int workers_;
   int64_t columns_;
-  int64_t chunk_;        // items of a chunk
+  int64_t chunk_;  // items of a chunk
   int64_t most_longs_;
   Long* longs_;
   char* partials_;
+  TaskShares shares_;
   int64_t segments_ = 0, blocks_ = 1, long_count_ = 0, chunk_count_ = 0;
   bool by_columns_ = false;
 };

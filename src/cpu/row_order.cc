@@ -29,7 +29,8 @@ RowOrder::RowOrder(const Transfer& transfer, const Canonical& canonical, int wor
       sources_(item_sources(transfer, canonical)),
       workers_(workers),
       capacity_(canonical.item_count),
-      run_(is_run()) {
+      run_(is_run()),
+      shares_(workers, carver) {
   const int bits = bits_of(places_.count());
   passes_ = (bits + tuning::kDigitBits - 1) / tuning::kDigitBits;
   digit_bits_ = (bits + passes_ - 1) / passes_;
@@ -56,29 +57,34 @@ bool RowOrder::is_run() const {
 }
 
 void RowOrder::build(const OuterBase& base) {
-  parallel_run(workers_, [&](int worker, int) {
+  parallel_team(workers_, [&](Team& team) { build(base, team); });
+}
+
+void RowOrder::build(const OuterBase& base, Team& team) {
+  team.each(workers_, [&](int worker, int) {
     if (run_) {
       decode_run(base, worker);
     } else {
       decode(base, worker);
     }
   });
-  items_ = 0;
-  for (int w = 0; w < workers_; ++w) items_ += found_[w].items;
-  const bool sorted = is_sorted();
-  if (bucketed_ && !sorted) {
-    if (narrow_) return sort_by_buckets(reinterpret_cast<uint32_t*>(sorting_));
-    return sort_by_buckets(reinterpret_cast<uint64_t*>(sorting_));
-  }
-  if (run_) {
-    for (int64_t i = 0; i < items_; ++i) first_codes_[i] = static_cast<uint32_t>(i);
-  } else {
-    close_gaps();
-  }
-  if (!sorted) return sort_by_digits();
-  keys_ = first_keys_;
-  codes_ = first_codes_;
-  find_segments(keys_, reinterpret_cast<uint32_t*>(sorting_));
+  team.one([&] {
+    items_ = 0;
+    for (int w = 0; w < workers_; ++w) items_ += found_[w].items;
+    sorted_ = is_sorted();
+    if (bucketed_ && !sorted_) return;
+    if (run_) {
+      for (int64_t i = 0; i < items_; ++i) first_codes_[i] = static_cast<uint32_t>(i);
+    } else {
+      close_gaps();
+    }
+    keys_ = first_keys_;
+    codes_ = first_codes_;
+  });
+  if (sorted_) return find_segments(first_keys_, reinterpret_cast<uint32_t*>(sorting_), team);
+  if (!bucketed_) return sort_by_digits(team);
+  if (narrow_) return sort_by_buckets(reinterpret_cast<uint32_t*>(sorting_), team);
+  sort_by_buckets(reinterpret_cast<uint64_t*>(sorting_), team);
 }
 
 void RowOrder::decode_run(const OuterBase& base, int worker) {
@@ -152,7 +158,7 @@ void RowOrder::close_gaps() {
   }
 }
 
-void RowOrder::sort_by_digits() {
+void RowOrder::sort_by_digits(Team& team) {
   const int64_t digits = int64_t{1} << digit_bits_;
   const uint32_t mask = static_cast<uint32_t>(digits - 1);
   uint32_t* keys = first_keys_;
@@ -160,22 +166,24 @@ void RowOrder::sort_by_digits() {
   uint32_t* next_keys = reinterpret_cast<uint32_t*>(sorting_);
   uint32_t* next_codes = sorted_codes_;
   for (int shift = 0; shift < passes_ * digit_bits_; shift += digit_bits_) {
-    parallel_run(workers_, [&](int w, int) {
+    team.each(workers_, [&](int w, int) {
       uint32_t* counts = starts_ + digits * w;
       std::memset(counts, 0, static_cast<size_t>(digits) * sizeof(uint32_t));
       const int64_t last = items_ * (w + 1) / workers_;
       for (int64_t i = items_ * w / workers_; i < last; ++i) ++counts[(keys[i] >> shift) & mask];
     });
-    uint32_t at = 0;
-    for (int64_t d = 0; d < digits; ++d) {
-      for (int w = 0; w < workers_; ++w) {
-        uint32_t& start = starts_[digits * w + d];
-        const uint32_t count = start;
-        start = at;
-        at += count;
+    team.one([&] {
+      uint32_t at = 0;
+      for (int64_t d = 0; d < digits; ++d) {
+        for (int w = 0; w < workers_; ++w) {
+          uint32_t& start = starts_[digits * w + d];
+          const uint32_t count = start;
+          start = at;
+          at += count;
+        }
       }
-    }
-    parallel_run(workers_, [&](int w, int) {
+    });
+    team.each(workers_, [&](int w, int) {
       uint32_t* starts = starts_ + digits * w;
       const int64_t last = items_ * (w + 1) / workers_;
       for (int64_t i = items_ * w / workers_; i < last; ++i) {
@@ -187,34 +195,38 @@ void RowOrder::sort_by_digits() {
     std::swap(keys, next_keys);
     std::swap(codes, next_codes);
   }
-  keys_ = keys;
-  codes_ = codes;
-  find_segments(keys, next_keys);
+  team.one([&] {
+    keys_ = keys;
+    codes_ = codes;
+  });
+  find_segments(keys, next_keys, team);
 }
 
-void RowOrder::find_segments(const uint32_t* keys, uint32_t* begins) {
-  begins_ = begins;
+void RowOrder::find_segments(const uint32_t* keys, uint32_t* begins, Team& team) {
   const auto begins_here = [&](int64_t i) { return i == 0 || keys[i] != keys[i - 1]; };
-  parallel_run(workers_, [&](int w, int) {
+  team.each(workers_, [&](int w, int) {
     int64_t found = 0;
-    for (int64_t i = items_ * w / workers_; i < items_ * (w + 1) / workers_; ++i)
-      found += begins_here(i);
+    const int64_t last = items_ * (w + 1) / workers_;
+    for (int64_t i = items_ * w / workers_; i < last; ++i) found += begins_here(i);
     found_[w].segments = found;
   });
-  segments_ = 0;
-  for (int w = 0; w < workers_; ++w) {
-    const int64_t found = found_[w].segments;
-    found_[w].segments = segments_;
-    segments_ += found;
-  }
-  parallel_run(workers_, [&](int w, int) {
+  team.one([&] {
+    begins_ = begins;
+    segments_ = 0;
+    for (int w = 0; w < workers_; ++w) {
+      const int64_t found = found_[w].segments;
+      found_[w].segments = segments_;
+      segments_ += found;
+    }
+    begins[segments_] = static_cast<uint32_t>(items_);
+  });
+  team.each(workers_, [&](int w, int) {
     int64_t at = found_[w].segments;
     const int64_t last = items_ * (w + 1) / workers_;
     for (int64_t i = items_ * w / workers_; i < last; ++i) {
       if (begins_here(i)) begins[at++] = static_cast<uint32_t>(i);
     }
   });
-  begins[segments_] = static_cast<uint32_t>(items_);
 }
 
 void RowOrder::fill_keys() {

@@ -1,8 +1,10 @@
 // The items of one outer position in the order of their destinations: a stable sort.
 #pragma once
 
+#include "core/parallel.h"
 #include "cpu/cell_fold.h"
 #include "cpu/place_code.h"
+#include "cpu/task_shares.h"
 #include "cpu/update_reader.h"
 
 namespace sow::detail {
@@ -16,6 +18,7 @@ class RowOrder {
 
   // Decodes and sorts; then the members below say what RowJob needs.
   void build(const OuterBase& base);
+  void build(const OuterBase& base, Team& team);
 
   const PlaceCode& places() const { return places_; }
   const PlaceCode& sources() const { return sources_; }
@@ -42,13 +45,13 @@ class RowOrder {
   void close_gaps();
   bool is_sorted() const;
   template <class Word>
-  void sort_by_buckets(Word* words);
+  void sort_by_buckets(Word* words, Team& team);
   template <class Word>
-  void fill_buckets(Word* words);
+  void fill_buckets(Word* words, Team& team);
   template <class Word>
   void count_out(const Word* words, int64_t bucket, uint32_t* counts);
-  void sort_by_digits();
-  void find_segments(const uint32_t* keys, uint32_t* begins);
+  void sort_by_digits(Team& team);
+  void find_segments(const uint32_t* keys, uint32_t* begins, Team& team);
   int64_t first_of(int worker) const { return capacity_ * worker / workers_; }
 
   const Transfer& transfer_;
@@ -57,6 +60,7 @@ class RowOrder {
   int workers_;
   int64_t capacity_;
   bool run_;
+  TaskShares shares_;
   bool bucketed_;
   bool narrow_;   // a source and a key inside its bucket fit 32 bits together
   int low_bits_;  // of a key inside its bucket
@@ -75,6 +79,7 @@ class RowOrder {
   const uint32_t* codes_ = nullptr;
   uint32_t* begins_ = nullptr;
   int64_t items_ = 0, segments_ = 0;
+  bool sorted_ = false;  // as they came
 };
 
 }  // namespace sow::detail

@@ -3,20 +3,22 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <new>
+
+#include "cpu/cell_fold.h"
 
 namespace sow::detail {
 
 // Steps that share the same things in the same proportions find them in their own caches.
 class TaskShares {
  public:
-  TaskShares(int64_t tasks, int workers)
-      : tasks_(tasks),
-        workers_(workers),
-        next_(std::make_unique<Next[]>(static_cast<size_t>(workers))) {
-    for (int w = 0; w < workers; ++w) next_[w].task = tasks * w / workers;
-  }
+  TaskShares(int workers, Carver& carver) : workers_(workers), next_(carver.take<Next>(workers)) {}
 
+  // Before any worker comes.
+  void open(int64_t tasks) {
+    tasks_ = tasks;
+    for (int w = 0; w < workers_; ++w) new (next_ + w) Next{tasks * w / workers_};
+  }
   // Calls f(task) until there are none left.
   template <class F>
   void run(int worker, F&& f) {
@@ -30,11 +32,11 @@ class TaskShares {
 
  private:
   struct alignas(64) Next {
-    std::atomic<int64_t> task{0};
+    std::atomic<int64_t> task;
   };
-  int64_t tasks_;
   int workers_;
-  std::unique_ptr<Next[]> next_;
+  Next* next_;
+  int64_t tasks_ = 0;
 };
 
 }  // namespace sow::detail

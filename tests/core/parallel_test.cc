@@ -109,6 +109,25 @@ TEST_F(ParallelTest, TwoThreadsReallyRunAtOnce) {
   });
 }
 
+TEST_F(ParallelTest, ATeamTakesItsStepsTogether) {
+  for (const int threads : {1, 2, 5}) {
+    std::vector<int> first(7, 0), second(7, 0);
+    int sum = 0;
+    parallel_team(threads, [&](Team& team) {
+      for (int round = 1; round <= 100; ++round) {
+        team.each(7, [&](int index, int count) { first[index] += count; });
+        team.one([&] {
+          sum = 0;
+          for (const int each : first) sum += each;
+        });
+        team.each(7, [&](int index, int) { second[index] = sum; });
+      }
+    });
+    EXPECT_EQ(first, std::vector<int>(7, 700));
+    EXPECT_EQ(second, std::vector<int>(7, 4900));
+  }
+}
+
 TEST_F(ParallelTest, InnerRegionsAreSerialAndComplete) {
   set_num_threads(2);
   EXPECT_TRUE(can_run_parallel());

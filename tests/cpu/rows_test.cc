@@ -1,0 +1,100 @@
+// Dense rows against the reference, bit for bit: every width of a tile, rows that begin anywhere in
+// a cache line, destinations with few and with very many updates, on every instruction set.
+#include <gtest/gtest.h>
+
+#include "core/isa.h"
+#include "cpu/strategies.h"
+#include "fold_problem.h"
+
+namespace sow::detail {
+namespace {
+
+struct DenseRows {
+  int64_t items = 1, columns = 1, places = 1;
+  int64_t shift = 0;  // elements from the beginning of a line to the source
+  bool sorted = false;
+};
+
+Problem make(std::mt19937_64& random, const DenseRows& rows, DType dtype, Reduce reduce,
+             Values values) {
+  Problem problem;
+  Transfer& t = problem.transfer;
+  const int64_t size = static_cast<int64_t>(size_of(dtype));
+  t.op = "rows_test";
+  t.dtype = dtype;
+  t.reduce = reduce;
+  t.include_self = random() % 2;
+  t.shape = {rows.items, rows.columns};
+  problem.dst = random_elements(random, dtype, rows.places * rows.columns, values);
+  t.dst = {problem.dst.data(), {0, 1}};
+  problem.src = random_elements(random, dtype, rows.items * rows.columns + 128 / size, values);
+  const int64_t line = -reinterpret_cast<intptr_t>(problem.src.data()) & 63;
+  t.src = {problem.src.data() + line + rows.shift * size, {rows.columns, 1}};
+  std::vector<int64_t> keys(static_cast<size_t>(rows.items));
+  // Half of them meet in one place, the rest lie anywhere.
+  for (int64_t& key : keys)
+    key = random() % 2 ? rows.places / 3
+                       : static_cast<int64_t>(random() % static_cast<uint64_t>(rows.places));
+  if (rows.sorted) std::sort(keys.begin(), keys.end());
+  problem.keys.emplace_back(keys.size() * sizeof(int64_t));
+  std::memcpy(problem.keys[0].data(), keys.data(), problem.keys[0].size());
+  t.dst_index.push_back({.data = problem.keys[0].data(),
+                         .dtype = DType::int64,
+                         .strides = {1, 0},
+                         .extent = rows.places,
+                         .scale = rows.columns,
+                         .own_shape = {rows.items},
+                         .own_strides = {1}});
+  problem.text = std::string(name_of(dtype)) + " " + name_of(reduce) + " items " +
+                 std::to_string(rows.items) + " columns " + std::to_string(rows.columns) +
+                 " shift " + std::to_string(rows.shift) + " self " + std::to_string(t.include_self);
+  return problem;
+}
+
+class Rows : public testing::TestWithParam<DType> {};
+
+TEST_P(Rows, GiveTheReferenceBits) {
+  std::mt19937_64 random(3);
+  std::vector<DenseRows> all;
+  for (const int64_t columns : {2, 15, 16, 17, 31, 32, 33, 47, 48, 63, 65, 127, 200})
+    all.push_back({90, columns, 11});
+  for (const int64_t shift : {0, 1, 2, 4, 8, 15}) all.push_back({150, 64, 13, shift, shift == 8});
+  for (const int64_t shift : {0, 4}) all.push_back({1500, 128, 3, shift});
+  for (const Reduce reduce : {Reduce::add, Reduce::mean, Reduce::mul, Reduce::amax, Reduce::amin}) {
+    for (const DenseRows& rows : all) {
+      for (int values = 0; values < 4; ++values) {
+        const Problem problem = make(random, rows, GetParam(), reduce, static_cast<Values>(values));
+        const Bytes expected = result_of(problem, k_reference, 1);
+        for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+          if (!isa_available(isa)) continue;
+          const ScopedIsa scoped(isa);
+          for (const int threads : {1, 3}) {
+            ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected)
+                << isa_name(isa) << " with " << threads << " threads: " << problem.text
+                << " values " << values;
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, Rows, testing::Values(DType::float32, DType::bfloat16, DType::float16, DType::float64),
+    [](const testing::TestParamInfo<DType>& info) { return std::string(name_of(info.param)); });
+
+// Orders of many keys, of far more places than keys, and of keys in order are found differently.
+TEST(RowsInOrder, GiveTheReferenceBits) {
+  std::mt19937_64 random(4);
+  for (const DenseRows rows :
+       {DenseRows{5000, 3, 4000}, DenseRows{20000, 2, 300}, DenseRows{300, 4, 100000},
+        DenseRows{5000, 3, 4000, 0, true}, DenseRows{300, 4, 100000, 0, true}}) {
+    const Problem problem = make(random, rows, DType::float32, Reduce::mul, Values::plain);
+    const Bytes expected = result_of(problem, k_reference, 1);
+    for (const int threads : {1, 2, 5})
+      ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected) << problem.text;
+  }
+}
+
+}  // namespace
+}  // namespace sow::detail
