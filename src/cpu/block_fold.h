@@ -26,7 +26,8 @@ class BlockFold {
     cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
       // A fold of one batch uses either: both lie in the same memory.
-      one_batch_ = updates <= batch_for(cells);
+      batch_ = batch_for(cells);
+      one_batch_ = updates <= batch_;
       rests_.values = carver.take<double>(WindowRests::kRoom);
       rests_.cells = carver.take<uint32_t>(WindowRests::kRoom);
       settled_ = carver.take<char>(WindowRests::kRoom * kernels.value_size);
@@ -57,7 +58,7 @@ class BlockFold {
   template <class Read, class ReadValues>
   void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values) {
     if (window_ == nullptr) return add_wide(first, last, read);
-    const int64_t batch = batch_for(count_);
+    const int64_t batch = batch_;
     const bool several = merges || (!one_batch_ && last - first > batch);
     if (several) open_wide();
     clear_units(several);
@@ -176,6 +177,7 @@ class BlockFold {
   const WindowKernels* window_;
   Cells cells_;
   int64_t* units_ = nullptr;  // a cell's sum in units of the window
+  int64_t batch_ = 0;
   bool one_batch_ = false;
   WindowRests rests_;
   char* settled_ = nullptr;  // the results of cells with rests
