@@ -52,16 +52,22 @@ template <int Unit, class T>
   }
 }
 
-// Asks for the source row that will be read a few updates later, maybe of another destination.
+template <int Locality, class T>
+[[gnu::always_inline]] inline void fetch(const T* row, int columns) {
+  const char* at = reinterpret_cast<const char*>(row);
+  for (int64_t byte = 0; byte < columns * int64_t{sizeof(T)}; byte += 64) {
+    __builtin_prefetch(at + byte, 0, Locality);
+  }
+}
+
+// Asks for source rows that will be read later, maybe for other destinations: into the second-level
+// cache much earlier than into the first.
 template <class T>
 [[gnu::always_inline]] inline void look_ahead(const T* source, const PlaceUpdates& updates,
                                               int64_t i, int64_t shift, int columns) {
-  constexpr int64_t kAhead = 8;
-  if (i + kAhead >= updates.visible) return;
-  const char* at = reinterpret_cast<const char*>(source + updates.offset(i + kAhead) + shift);
-  for (int64_t byte = 0; byte < columns * int64_t{sizeof(T)}; byte += 64) {
-    __builtin_prefetch(at + byte);
-  }
+  constexpr int64_t kNear = 16, kFar = 60;
+  if (i + kFar < updates.visible) fetch<2>(source + updates.offset(i + kFar) + shift, columns);
+  if (i + kNear < updates.visible) fetch<3>(source + updates.offset(i + kNear) + shift, columns);
 }
 
 // Calls kernel.body<Unit, Columns>(...) compiled for the machine's vector instructions. Unit: the
@@ -137,8 +143,8 @@ template <class T>
 
 // g / count in float64, rounded once.
 template <class T>
-[[gnu::always_inline]] inline T shared(T grad, int64_t count) {
-  return static_cast<T>(plain(widened(grad) / static_cast<double>(count > 1 ? count : 1)));
+[[gnu::always_inline]] inline T shared(T grad, double count) {
+  return static_cast<T>(plain(widened(grad) / count));
 }
 
 template <class T>
@@ -187,7 +193,7 @@ struct MeanKernel {
         x_grad(reinterpret_cast<T*>(work.x_grad)) {}
 
   void operator()(int64_t place, const PlaceUpdates& updates) const {
-    const int64_t count = updates.count + self;
+    const auto count = static_cast<double>(std::max<int64_t>(updates.count + self, 1));
     for (int64_t c = 0; c < row.size; ++c) {
       const int64_t at = place + c * row.dst;
       x_grad[at] = shared(grad[at], count);
@@ -238,6 +244,7 @@ struct ExtremeKernel {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     alignas(64) Bits best[kColumns];
     alignas(64) Bits ties[kColumns];
+    alignas(64) double counts[kColumns];
     alignas(64) Stored part[kColumns];
     for (int c = 0; c < columns; ++c) {
       best[c] = tie_bits(result[place + c * to_dst]);
@@ -248,8 +255,9 @@ struct ExtremeKernel {
       look_ahead(source, updates, i, shift, columns);
       for (int c = 0; c < columns; ++c) ties[c] += tie_bits(from[c * to_src]) == best[c] ? 1 : 0;
     }
+    for (int c = 0; c < columns; ++c) counts[c] = static_cast<double>(ties[c] > 1 ? ties[c] : 1);
     for (int c = 0; c < columns; ++c) {
-      part[c] = bit_cast<Stored>(shared(grad[place + c * to_dst], static_cast<int64_t>(ties[c])));
+      part[c] = bit_cast<Stored>(shared(grad[place + c * to_dst], counts[c]));
     }
     for (int c = 0; x_grad != nullptr && c < columns; ++c) {
       const bool attains = self && tie_bits(x[place + c * to_dst]) == best[c];

@@ -49,7 +49,7 @@ bool can_stream() { return SOW_HAS_X86_KERNELS && current_isa() != Isa::portable
 void stream_run(char* dst, const char* src, size_t bytes) {
   const size_t head = -reinterpret_cast<uintptr_t>(dst) & 63;
   // Lines that are written in part are read all the same: a run must have whole ones.
-  if (!SOW_HAS_X86_KERNELS || bytes < (head == 0 ? 64 : 320)) {
+  if (!SOW_HAS_X86_KERNELS || bytes < (head == 0 ? 64 : head + 128)) {
     std::memcpy(dst, src, bytes);
     return;
   }
