@@ -37,9 +37,18 @@ def five_scatters(x, index, source, mask, value):
     return sow.index_copy(x, 0, index, source)
 
 
-def three_scatters(x, index, source, mask, value):
+def five_that_count(x, index, source, mask, value):
+    """No scatter hides another: the kernels are most of the time."""
+    x = sow.scatter(x, 0, index, source)
     x = sow.scatter_add(x, 0, index, source)
+    x = sow.put_along_axis(x, index, source, 0, "amax")
+    x = sow.index_add(x, 0, index, source)
+    return sow.mul(x, 0.5)
+
+
+def three_scatters(x, index, source, mask, value):
     x = sow.scatter(x, 0, index, 2.5)
+    x = sow.scatter_add(x, 0, index, source)
     return sow.scatter_reduce(x, 0, index, source, "amax")
 
 
@@ -58,21 +67,47 @@ def arrays(size, generator):
 def main():
     generator = np.random.default_rng(0)
     print(f"{'':32} {'eager':>12} {'program':>12}   microseconds")
-    for function, size in ((five_calls, 1000), (five_scatters, 1000), (three_masks, 1 << 22), (three_scatters, 1 << 22)):
+    for function, size in ((five_calls, 1000), (five_scatters, 1000), (five_that_count, 1000), (three_masks, 1 << 22), (three_scatters, 1 << 22)):
         data, count = arrays(size, generator), 1000 if size <= 1000 else 1
-        traced = sow.jit(function)
-        assert traced(*data).tobytes() == function(*data).tobytes()
-        eager, program = best(function, *data, count=count), best(traced, *data, count=count)
-        print(f"{function.__name__ + ' of ' + str(size):32} {eager:12.1f} {program:12.1f}")
+        show(f"{function.__name__} of {size}", *against(function, *data, count=count))
     rows, edges = generator.standard_normal((50_000, 64)).astype("f4"), generator.integers(0, 50_000, (2, 400_000))
+    show("messages of 400000 edges x 64", *against(messages, rows, *edges))
+    step(rows, edges[0], generator.standard_normal((400_000, 64)).astype("f4"))
 
-    def messages(h, start, end):  # rows gathered along edges and summed where they end
-        return sow.index_add(h, 0, end, sow.index_select(h, 0, start))
 
-    traced = sow.jit(messages)
-    traced(rows, *edges)
-    eager, program = best(messages, rows, *edges), best(traced, rows, *edges)
-    print(f"{'messages of 400000 edges x 64':32} {eager:12.1f} {program:12.1f}")
+def messages(h, start, end):
+    """Rows gathered along edges and summed where they end."""
+    return sow.index_add(h, 0, end, sow.index_select(h, 0, start))
+
+
+def against(function, *data, count=1):
+    traced = sow.jit(function)
+    assert traced(*data).tobytes() == function(*data).tobytes()
+    return best(function, *data, count=count), best(traced, *data, count=count)
+
+
+def step(x, index, source):
+    """Forward and backward of a reduction of rows."""
+    for reduce in ("mean", "amax", "mul"):
+        program = sow.Program()
+        a, i = program.input("x", x.shape), program.input("index", index.shape, "int64")
+        b, g = program.input("source", source.shape), program.input("g", x.shape)
+        y = sow.index_reduce(a, 0, i, b, reduce)
+        program.output("y", y)
+        program.output("slope", program.gradients([y], [b], [g])[0])
+        compiled, leaf = program.compile(), sow.asarray(source).requires_grad_()
+
+        def eager(x, index, leaf):
+            leaf.grad = None
+            sow.index_reduce(x, 0, index, leaf, reduce).backward(x)
+
+        tensor = sow.asarray(x)
+        show(f"{reduce} of 400000 rows and gradient", best(eager, tensor, index, leaf),
+             best(lambda: compiled.run({"x": x, "index": index, "source": source, "g": x})))
+
+
+def show(what, eager, program):
+    print(f"{what:32} {eager:12.1f} {program:12.1f}")
 
 
 if __name__ == "__main__":
