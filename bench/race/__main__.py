@@ -1,4 +1,4 @@
-"""The command: python -m race (from bench/), make bench, make bench-quick."""
+"""The command: sow bench, make bench, make bench-quick; or python -m race from bench/."""
 
 from __future__ import annotations
 
@@ -116,12 +116,15 @@ def race(options: argparse.Namespace) -> int:
     return 0
 
 
-def main(arguments: list[str] | None = None) -> int:
-    options = parse(arguments)
+def run(options: argparse.Namespace) -> int:
     if options.document:
         report.document(json.loads((options.out / "race.json").read_text()), options.document)
         return 0
     return race(options)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return run(parse(arguments))
 
 
 if __name__ == "__main__":

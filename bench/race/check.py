@@ -40,8 +40,11 @@ def tolerance(case: Case, arrays: Arrays, places: int) -> np.ndarray | float:
     if case.reduce == "mul":
         highest = np.zeros(places)
         np.add.at(highest, to, np.log2(np.maximum(magnitude, 1.0)))
-        return (counts + 4) * epsilon * np.maximum(old, 1.0) * np.exp2(np.minimum(highest, 1000.0))
-    return (counts + 4) * epsilon * (sums + old)
+        size: np.ndarray = np.maximum(old, 1.0) * np.exp2(np.minimum(highest, 1000.0))
+    else:
+        size = sums + old
+    allowed: np.ndarray = (counts + 4) * epsilon * size
+    return allowed
 
 
 def differs(case: Case, arrays: Arrays, expected: list[dict[str, Any]], found: list[dict[str, Any]]) -> str:

@@ -40,7 +40,8 @@ def keys(random: np.random.Generator, shape: tuple[int, ...], extent: int, how: 
         # The k-th place is met in proportion to 1/k; where the places lie is left to chance.
         cumulative = np.cumsum(1.0 / np.arange(1, extent + 1))
         ranks = np.searchsorted(cumulative, random.random(shape) * cumulative[-1])
-        return random.permutation(extent)[np.minimum(ranks, extent - 1)]
+        places: np.ndarray = random.permutation(extent)[np.minimum(ranks, extent - 1)]
+        return places
     drawn = random.integers(0, extent, shape)
     return np.sort(drawn, axis=-1) if how == "sorted" else drawn
 

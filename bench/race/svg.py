@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
 
 COLOURS = {"sow": "#1a7f37", "torch": "#d9480f", "numpy": "#4263eb", "jax": "#9c36b5", "paddle": "#0b7285",
@@ -80,7 +81,7 @@ def lines(title: str, across: str, up: str, series: dict[str, Points], titles: d
     return wrap(width, height, parts)
 
 
-def bars(title: str, rows: list[tuple[str, float, float | None, str]], mark: str) -> str:
+def bars(title: str, rows: Sequence[tuple[str, float, float | None, str]], mark: str) -> str:
     """One horizontal bar a row on a logarithmic axis: (name, value, goal, colour)."""
     rows = [row for row in rows if row[1] > 0]
     if not rows:

@@ -1,10 +1,12 @@
-"""The command `sow`, also as `python -m sow`: info, explain, demo."""
+"""The command `sow`, also as `python -m sow`: info, explain, demo, bench."""
 
 import argparse
+import pathlib
 import sys
 from collections.abc import Sequence
 
 from . import __version__, _demo, _explain, _info
+from ._race import __main__ as _race
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -22,6 +24,10 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="a short tour with pictures")
     demo.add_argument("operation", nargs="*", help="only these")
     demo.set_defaults(run=lambda options: _demo.main(options.operation))
+
+    bench = commands.add_parser("bench", help="a race against every array library that is installed")
+    _race.add_arguments(bench)
+    bench.set_defaults(run=_race.run, out=pathlib.Path("sow-bench"))
     return parser
 
 

@@ -27,7 +27,7 @@ except IndexError as error:
 else:
     raise AssertionError("an index out of range went unnoticed")
 
-for command in ("info", "demo"):
-    done = subprocess.run([sys.executable, "-m", "sow", command], capture_output=True, text=True)
+for command in (["info"], ["demo"], ["bench", "--list"]):
+    done = subprocess.run([sys.executable, "-m", "sow", *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 print(f"sow {sow.__version__} works with Python {sys.version.split()[0]}, NumPy {np.__version__}")

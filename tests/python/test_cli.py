@@ -1,5 +1,6 @@
-"""The command `sow`: info, explain, demo."""
+"""The command `sow`: info, explain, demo, bench."""
 
+import json
 import os
 import subprocess
 import sys
@@ -45,6 +46,16 @@ def test_explain(arguments):
     done = run("explain", *arguments)
     assert done.returncode == 0, done.stderr
     assert arguments[0] in done.stdout and "strategy" in done.stdout
+
+
+def test_bench(tmp_path):
+    listed = run("bench", "--quick", "--list")
+    assert listed.returncode == 0 and "100 elements masked_scatter_" in listed.stdout
+    done = run("bench", "--quick", "--only", "100 elements masked_scatter_", "--peers", "sow,numpy", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "race.json").read_text())["results"]
+    assert results and all(result["seconds"]["sow"] > 0 for result in results)
+    assert "100 elements" in (tmp_path / "race.html").read_text()
 
 
 def test_wrong_commands():

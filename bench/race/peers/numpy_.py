@@ -1,5 +1,6 @@
 """NumPy, and SciPy's sparse product where rows are summed."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from collections.abc import Callable

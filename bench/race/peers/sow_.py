@@ -1,5 +1,6 @@
 """sow, as a user calls it: NumPy arrays in and out, default settings."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from functools import partial

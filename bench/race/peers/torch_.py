@@ -1,5 +1,6 @@
 """PyTorch: every function of it that says the case, and the same under torch.compile."""
 
+# mypy: ignore-errors
 from __future__ import annotations
 
 from collections.abc import Callable
