@@ -19,4 +19,7 @@ SOW_API Tensor from_dlpack(DLManagedTensorVersioned* managed);
 SOW_API DLManagedTensor* to_dlpack(const Tensor& tensor);
 SOW_API DLManagedTensorVersioned* to_dlpack_versioned(const Tensor& tensor);
 
+// Whether sow allocated the memory; false for a view of anybody else's.
+SOW_API bool owns_memory(const Tensor& tensor);
+
 }  // namespace sow

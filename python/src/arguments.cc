@@ -100,7 +100,7 @@ Dims parse_shape(nb::handle object, const char* op) {
   return shape;
 }
 
-const Tensor& Arguments::count(const Tensor& tensor) {
+Tensor Arguments::count(Tensor tensor) {
   work_ += tensor.numel();
   return tensor;
 }
@@ -109,7 +109,7 @@ Tensor Arguments::destination(nb::handle object, Access access) {
   Tensor tensor = to_tensor(object, {op_, next()}, access);
   dtype_ = tensor.dtype();
   device_ = tensor.device();
-  return count(tensor);
+  return count(std::move(tensor));
 }
 
 // Lists and numbers have no device of their own: they follow the destination.
@@ -119,7 +119,7 @@ Tensor Arguments::read_array(nb::handle object, const char* name, std::optional<
     const Kind kind = info_of(object).kind;
     if (kind == Kind::sequence || kind == Kind::number) tensor = on_device(tensor, device_);
   }
-  return count(tensor);
+  return count(std::move(tensor));
 }
 
 Tensor Arguments::array(nb::handle object) { return read_array(object, next(), dtype_); }
@@ -140,7 +140,7 @@ Index Arguments::keys(nb::handle object, const char* name) {
     raise(PyExc_ValueError,
           prefix(op_) + name + " is an Index with bounds of its own; leave bounds= out");
   }
-  count(index.keys());
+  work_ += index.keys().numel();
   return index;
 }
 

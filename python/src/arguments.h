@@ -98,7 +98,7 @@ class Arguments {
   Source values(nb::handle object);
   Index keys(nb::handle object, const char* name);
   std::vector<Index> keys_list(nb::handle object);
-  const Tensor& count(const Tensor& tensor);
+  Tensor count(Tensor tensor);
 
   const char* op_;
   const char* const* names_;

@@ -91,10 +91,9 @@ TypeInfo info_of(nb::handle object) {
   for (const KnownType& known : known_types()) {
     if (known.type == type) return known.info;
   }
-  if (nb::isinstance<Tensor>(object)) return {Kind::tensor};
-  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) return {Kind::sequence};
   if (PyLong_CheckExact(object.ptr()) || PyFloat_CheckExact(object.ptr())) return {Kind::number};
-  const TypeInfo info = classify(type);
+  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr())) return {Kind::sequence};
+  const TypeInfo info = nb::isinstance<Tensor>(object) ? TypeInfo{Kind::tensor} : classify(type);
   if (info.kind != Kind::other) {
     Py_INCREF(type);
     known_types().push_back({type, info});
@@ -161,22 +160,23 @@ Tensor to_tensor(nb::handle object, Site site, Access access, std::optional<DTyp
   raise(PyExc_TypeError, given + ", which is no array, list or number");
 }
 
-Tensor wrap_owned(void* data, DType dtype, const Dims& shape, const Dims& strides, Device device,
+Tensor wrap_owned(void* data, DType dtype, Dims shape, const Dims& strides, Device device,
                   bool read_only, PyObject* owner) {
   Tensor::Foreign foreign;
   foreign.data = data;
   foreign.dtype = dtype;
-  foreign.shape = shape;
+  foreign.shape = std::move(shape);
   foreign.strides = &strides;
   foreign.device = device;
   foreign.read_only = read_only;
   Py_INCREF(owner);
-  foreign.deleter = [owner] { release_object(owner); };
+  foreign.deleter = [owner] { release_object(owner); };  // fits a std::function
   return Tensor::wrap(std::move(foreign));
 }
 
 void release_object(PyObject* object) noexcept {
   if (interpreter_ended().load(std::memory_order_acquire) || !Py_IsInitialized()) return;
+  if (PyGILState_Check()) return Py_DECREF(object);
   const PyGILState_STATE state = PyGILState_Ensure();
   Py_DECREF(object);
   PyGILState_Release(state);

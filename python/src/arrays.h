@@ -65,6 +65,7 @@ void watch_interpreter_end();
 // -- one file a way in or out
 // ------------------------------------------------------------------------
 std::optional<Scalar> number_of(nb::handle object);  // a Python or NumPy number, else nothing
+DType natural_type(const Scalar& number);            // what a list of such numbers becomes
 bool is_numpy_scalar(PyTypeObject* type);
 Tensor from_sequence(nb::handle object, Site site, std::optional<DType> hint);
 Tensor from_buffer(nb::handle object, Site site, Access access);
@@ -75,7 +76,7 @@ nb::object to_capsule(const Tensor& tensor, bool versioned);
 DlVersioned* to_versioned(const Tensor& tensor);  // the caller owns it
 
 // A view of memory that `owner` keeps alive; takes a new reference to it.
-Tensor wrap_owned(void* data, DType dtype, const Dims& shape, const Dims& strides, Device device,
+Tensor wrap_owned(void* data, DType dtype, Dims shape, const Dims& strides, Device device,
                   bool read_only, PyObject* owner);
 
 // Raises a Python exception of this class with this message.

@@ -34,6 +34,11 @@ class OwnersStream {
   std::optional<cuda::StreamGuard> guard_;
 };
 
+template <class... T>
+std::tuple<const T&...> references(const std::tuple<T...>& values) {
+  return std::apply([](const T&... value) { return std::tuple<const T&...>(value...); }, values);
+}
+
 template <auto Function, class... P>
 nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
   Arguments arguments(site.op, site.names);
@@ -45,7 +50,7 @@ nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
   std::tuple<decltype(arguments.read(p))...> parts{arguments.read(p)...};
   auto run = [&](auto&... part) {
     return std::apply([&](const auto&... value) { return Function(x, value...); },
-                      std::tuple_cat(part...));
+                      std::tuple_cat(references(part)...));
   };
   Tensor result;
   if (arguments.work() < kReleaseFrom) {

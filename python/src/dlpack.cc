@@ -79,7 +79,7 @@ Tensor view(const DlTensor& source, bool read_only, nb::handle owner, Site site,
       step *= std::max<int64_t>(shape[i], 1);
     }
   }
-  return wrap_owned(data, *dtype, shape, strides, device, read_only, owner.ptr());
+  return wrap_owned(data, *dtype, std::move(shape), strides, device, read_only, owner.ptr());
 }
 
 void release_versioned(PyObject* capsule) {

@@ -39,20 +39,6 @@ Tensor make_tensor(nb::handle data, nb::handle dtype, nb::handle device) {
                                 : Tensor::empty(host.shape(), host.dtype(), place).copy_(host);
 }
 
-DType type_of(const Scalar& value) {
-  switch (value.kind()) {
-    case Scalar::Kind::boolean:
-      return DType::bool_;
-    case Scalar::Kind::integer:
-      return DType::int64;
-    case Scalar::Kind::real:
-      return DType::float32;
-    case Scalar::Kind::complex:
-      return DType::complex64;
-  }
-  return DType::float32;
-}
-
 template <class T>
 T as(const Scalar& value) {
   T out;
@@ -165,7 +151,7 @@ void bind_filled(nb::module_& module) {
       [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
         const Scalar number = parse_number(value, "full", "value");
         return Tensor::full(parse_extents(shape, "full"), number,
-                            parse_dtype(dtype, "full", type_of(number)),
+                            parse_dtype(dtype, "full", natural_type(number)),
                             parse_device(device, "full"));
       },
       "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "dtype.h"
 
 namespace sow::python {
 namespace {
@@ -19,20 +20,6 @@ Scalar integer_of(PyObject* object) {
     raise(PyExc_ValueError, "an integer beyond the range of every element type");
   }
   return Scalar(real);
-}
-
-DType type_of(const Scalar& scalar) {
-  switch (scalar.kind()) {
-    case Scalar::Kind::boolean:
-      return DType::bool_;
-    case Scalar::Kind::integer:
-      return DType::int64;
-    case Scalar::Kind::real:
-      return DType::float32;
-    case Scalar::Kind::complex:
-      return DType::complex64;
-  }
-  return DType::float32;
 }
 
 struct Leaves {
@@ -84,6 +71,20 @@ bool is_numpy_scalar(PyTypeObject* type) {
   return false;
 }
 
+DType natural_type(const Scalar& number) {
+  switch (number.kind()) {
+    case Scalar::Kind::boolean:
+      return DType::bool_;
+    case Scalar::Kind::integer:
+      return DType::int64;
+    case Scalar::Kind::real:
+      return DType::float32;
+    case Scalar::Kind::complex:
+      return DType::complex64;
+  }
+  return DType::float32;
+}
+
 std::optional<Scalar> number_of(nb::handle handle) {
   PyObject* object = handle.ptr();
   if (PyBool_Check(object)) return Scalar(object == Py_True);
@@ -94,12 +95,18 @@ std::optional<Scalar> number_of(nb::handle handle) {
     return Scalar(std::complex<double>(value.real, value.imag));
   }
   if (!is_numpy_scalar(Py_TYPE(object))) return {};
+  // Types that other packages add to NumPy are numbers only where they are sow's as well: a float8
+  // is refused as its arrays are.
+  nb::object dtype = handle.attr("dtype");
+  const bool is_bfloat16 = dtype_of(dtype) == DType::bfloat16;
+  if (!is_bfloat16 && nb::cast<int>(dtype.attr("isbuiltin")) != 1) return {};
   nb::object item = handle.attr("item")();
   if (PyBool_Check(item.ptr()) || PyLong_Check(item.ptr()) || PyFloat_Check(item.ptr()) ||
       PyComplex_Check(item.ptr())) {
     return number_of(item);
   }
-  const double value = PyFloat_AsDouble(item.ptr());  // ml_dtypes' bfloat16 is its own item
+  if (!is_bfloat16) return {};  // a long double or a date, which is its own item
+  const double value = PyFloat_AsDouble(item.ptr());
   if (value == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
     return {};
@@ -109,13 +116,14 @@ std::optional<Scalar> number_of(nb::handle handle) {
 
 Tensor from_sequence(nb::handle object, Site site, std::optional<DType> hint) {
   if (std::optional<Scalar> number = number_of(object)) {
-    return Tensor::scalar(*number, hint.value_or(type_of(*number)));
+    if (!hint && is_numpy_scalar(Py_TYPE(object.ptr()))) hint = dtype_of(object.attr("dtype"));
+    return Tensor::scalar(*number, hint.value_or(natural_type(*number)));
   }
   Leaves leaves{site, {}, {}};
   leaves.collect(object.ptr(), 0);
   if (leaves.values.empty()) return Tensor::empty(leaves.shape, hint.value_or(DType::float32));
   DType dtype = DType::bool_;
-  for (const Scalar& value : leaves.values) dtype = std::max(dtype, type_of(value));
+  for (const Scalar& value : leaves.values) dtype = std::max(dtype, natural_type(value));
   Tensor result = Tensor::empty(leaves.shape, dtype);
   char* out = static_cast<char*>(result.data());
   for (const Scalar& value : leaves.values) {

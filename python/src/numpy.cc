@@ -176,7 +176,7 @@ Tensor from_numpy(nb::handle object, Site site, Access access) {
     regular = regular && (bytes[i] % size == 0 || extents[i] < 2);
   }
   if (regular)
-    return wrap_owned(PyArray_DATA(array), dtype, shape, strides, {}, !writeable, object.ptr());
+    return wrap_owned(PyArray_DATA(array), dtype, std::move(shape), strides, {}, !writeable, object.ptr());
   if (access == Access::write) {
     raise(PyExc_ValueError, std::string(site.op) + ": " + site.argument +
                                 " is a numpy.ndarray whose elements are not aligned in memory");

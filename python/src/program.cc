@@ -158,12 +158,14 @@ void bind_building(nb::class_<Program>& program) {
   program.def(nb::init<>())
       .def(
           "input",
-          [](Program& self, const std::string& name, nb::handle shape, nb::handle dtype) {
-            return self.input(name, parse_dtype(dtype, "input"), parse_extents(shape));
+          [](Program& self, const std::string& name, nb::handle shape, nb::handle dtype,
+             nb::handle device) {
+            return self.input(name, parse_dtype(dtype, "input"), parse_extents(shape),
+                              parse_device(device, "input"));
           },
-          "name"_a, "shape"_a, "dtype"_a = nb::none(),
+          "name"_a, "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
           nb::sig("def input(self, name: str, shape: collections.abc.Sequence[int | str | None], dtype: "
-                  "sow._types.DTypeLike | None = None) -> Tensor"),
+                  "sow._types.DTypeLike | None = None, device: str | None = None) -> Tensor"),
           "Declares an input. An extent is a number, a name (inputs that share one must agree when "
           "the\nprogram runs) or None.")
       .def(

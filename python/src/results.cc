@@ -1,5 +1,6 @@
 // Results as the kind of array that the destination is.
 #include "arrays.h"
+#include "sow/dlpack.h"
 
 namespace sow::python {
 namespace {
@@ -7,6 +8,12 @@ namespace {
 // A function of another library, looked up once. The library is there: an array of it was given.
 nb::handle function_of(const char* module, const char* name) {
   return nb::object(nb::module_::import_(module).attr(name)).release();
+}
+
+// The same for a function that may not be there: then null.
+nb::handle function_if_any(const char* module, const char* name) {
+  nb::object found = nb::getattr(nb::module_::import_(module), name, nb::object());
+  return found.release();
 }
 
 nb::object through_exchange(const Tensor& tensor, const DlExchange& exchange) {
@@ -28,9 +35,11 @@ nb::object to_jax(const Tensor& tensor) {
   return convert(tensor.contiguous());
 }
 
+// Paddle hangs when it lets go of memory that was lent to sow, by itself or by others: it gets a
+// copy.
 nb::object to_paddle(const Tensor& tensor) {
   static nb::handle convert = function_of("paddle.utils.dlpack", "from_dlpack");
-  return convert(to_capsule(tensor.contiguous(), false));
+  return convert(to_capsule(owns_memory(tensor) ? tensor.contiguous() : tensor.clone(), false));
 }
 
 nb::object to_cupy(const Tensor& tensor) {
@@ -69,12 +78,14 @@ nb::object from_tensor(const Tensor& tensor, nb::handle like, const TypeInfo& in
 
 void mark_written(nb::handle object, const TypeInfo& info) {
   if (info.kind == Kind::torch) {
-    static nb::handle increment = function_of("torch.autograd.graph", "increment_version");
-    if (PyObject* done = PyObject_CallOneArg(increment.ptr(), object.ptr())) {
-      Py_DECREF(done);
-      return;
-    }
-    throw nb::python_error();
+    // The public function is a few lines of Python around this one.
+    static nb::handle increment = function_if_any("torch._C", "_increment_version");
+    static nb::handle slow = function_of("torch.autograd.graph", "increment_version");
+    nb::object argument = increment ? nb::steal(PyTuple_Pack(1, object.ptr())) : nb::borrow(object);
+    nb::object done = nb::steal(
+        PyObject_CallOneArg((increment ? increment : slow).ptr(), argument.ptr()));
+    if (!done) throw nb::python_error();
+    return;
   }
   if (info.kind == Kind::paddle && nb::hasattr(object, "_bump_inplace_version")) {
     object.attr("_bump_inplace_version")();

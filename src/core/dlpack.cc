@@ -164,4 +164,9 @@ DLManagedTensorVersioned* to_dlpack_versioned(const Tensor& tensor) {
   return reinterpret_cast<DLManagedTensorVersioned*>(out);
 }
 
+bool owns_memory(const Tensor& tensor) {
+  const detail::TensorImpl* impl = tensor.impl();
+  return impl != nullptr && impl->storage != nullptr && !impl->storage->deleter;
+}
+
 }  // namespace sow

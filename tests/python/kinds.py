@@ -17,6 +17,7 @@ class Kind:
     read: Callable[[Any], np.ndarray]
     type: type
     in_place: bool = True
+    on_host: bool = True
 
     def __repr__(self):
         return self.name
@@ -35,9 +36,11 @@ def all_kinds():
     if peers.paddle:
         kinds.append(Kind("paddle", peers.paddle.to_tensor, lambda x: x.numpy(), peers.paddle.Tensor))
     if peers.cupy:
-        kinds.append(Kind("cupy", peers.cupy.array, lambda x: x.get(), peers.cupy.ndarray))
+        kinds.append(Kind("cupy", peers.cupy.array, lambda x: x.get(), peers.cupy.ndarray, on_host=False))
     return kinds
 
 
 KINDS = all_kinds()
+ON_HOST = [kind for kind in KINDS if kind.on_host]
+ON_DEVICE = [kind for kind in KINDS if not kind.on_host]
 WRITABLE = [kind for kind in KINDS if kind.in_place]

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import peers
 import pytest
-from kinds import KINDS, WRITABLE
+from kinds import KINDS, ON_DEVICE, ON_HOST, WRITABLE
 
 import sow
 
@@ -36,13 +36,24 @@ def test_in_place_writes_the_callers_memory(kind):
     np.testing.assert_array_equal(kind.read(x), EXPECTED)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=repr)
+@pytest.mark.parametrize("kind", ON_HOST, ids=repr)
 def test_kinds_may_be_mixed(kind):
     x = np.zeros((3, 5), "f4")
     sow.scatter_(x, 0, kind.make(INDEX), kind.make(np.full((2, 2), 2, "f4")))
     np.testing.assert_array_equal(x, EXPECTED)
     y = kind.make(np.zeros((3, 5), "f4"))
     assert isinstance(sow.scatter(y, 0, INDEX, np.full((2, 2), 2, "f4")), kind.type)
+
+
+@pytest.mark.parametrize("kind", ON_DEVICE, ids=repr)
+def test_devices_may_not_be_mixed(kind):
+    x = np.zeros((3, 5), "f4")
+    with pytest.raises(RuntimeError, match="one device"):
+        sow.scatter_(x, 0, kind.make(INDEX), 2.0)
+    with pytest.raises(RuntimeError, match="one device"):
+        sow.scatter(kind.make(x), 0, INDEX, 2.0)
+    result = sow.scatter(kind.make(x), 0, INDEX.tolist(), 2.0)  # lists follow the destination
+    np.testing.assert_array_equal(kind.read(result), EXPECTED)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=repr)
@@ -196,6 +207,32 @@ def test_numpy_scalars_take_the_destinations_type():
     assert sow.scatter(np.zeros(2, "u1"), 0, [0], np.int64(7)).tolist() == [7, 0]
     with pytest.raises(TypeError):
         sow.scatter(np.zeros(2, "u1"), 0, [0], np.int64(-1))
+
+
+def test_numpy_scalars_keep_their_type_where_nothing_else_says_one():
+    for dtype in NUMPY_TYPES:
+        assert sow.tensor(np.dtype(dtype).type(1)).dtype == dtype
+    assert sow.asarray([np.float64(1)]).dtype == sow.float32  # a list of floats
+
+
+def test_numpy_scalars_of_no_type_of_sow_are_refused():
+    scalars = [np.longdouble(1), np.datetime64("2026-01-01"), np.str_("1")]
+    if peers.ml_dtypes:
+        scalars += [peers.ml_dtypes.float8_e4m3fn(1), peers.ml_dtypes.int4(1)]
+    for scalar in scalars:
+        with pytest.raises(TypeError):
+            sow.scatter(np.zeros(2, "f4"), 0, [0], scalar)
+        with pytest.raises(TypeError):
+            sow.tensor(scalar)
+
+
+@pytest.mark.skipif(peers.ml_dtypes is None, reason="ml_dtypes is not here")
+def test_scalars_of_bfloat16():
+    one = peers.ml_dtypes.bfloat16(1.5)
+    assert sow.tensor(one).dtype == sow.bfloat16 and sow.tensor(one).item() == 1.5
+    assert sow.scatter(np.zeros(2, "f4"), 0, [0], one).tolist() == [1.5, 0]
+    with pytest.raises(TypeError):
+        sow.scatter(np.zeros(2, "i8"), 0, [0], one)
 
 
 def test_importing_sow_imports_no_array_library():

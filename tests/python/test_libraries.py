@@ -105,6 +105,17 @@ def test_paddle_gradients_are_refused():
 
 
 @needs_paddle
+def test_views_of_paddle_are_copies():
+    x = paddle.arange(6, dtype="float32")
+    for _ in range(3):
+        view = sow.reshape(x, [2, 3])
+        sow.scatter_(x, 0, [0], 7.0)
+        assert isinstance(view, paddle.Tensor) and view[0, 0].item() == 0
+        x[0] = 0
+        del view
+
+
+@needs_paddle
 def test_paddle_in_place_counts_as_a_version():
     x = paddle.zeros([3])
     before = x.inplace_version

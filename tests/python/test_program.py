@@ -87,9 +87,9 @@ def test_errors_at_run_time_are_eagers():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_of_every_kind(kind):
-    program = sow.Program()
-    x, index = program.input("x", [4]), program.input("index", [3], "int32")
-    program.output("y", sow.scatter_add(x, 0, index, program.constant(np.ones(3, "f4"))))
+    program, device = sow.Program(), "cpu" if kind.on_host else "cuda"
+    x, index = program.input("x", [4], device=device), program.input("index", [3], "int32", device)
+    program.output("y", sow.scatter_add(x, 0, index, program.constant(kind.make(np.ones(3, "f4")))))
     result = program.compile()(kind.make(np.zeros(4, "f4")), kind.make(np.array([0, 3, 0], "i4")))[0]
     assert isinstance(result, kind.type)
     assert kind.read(result).tolist() == [2, 0, 0, 1]
@@ -207,7 +207,8 @@ def test_jit_inside_jit_and_structures():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_jit_takes_every_kind(kind):
-    result = sow.jit(lambda x: sow.masked_fill(x, np.array([True, False]), 5.0))(kind.make(np.zeros(2, "f4")))
+    mask = kind.make(np.array([True, False]))
+    result = sow.jit(lambda x: sow.masked_fill(x, mask, 5.0))(kind.make(np.zeros(2, "f4")))
     assert isinstance(result, kind.type) and kind.read(result).tolist() == [5, 0]
 
 
