@@ -1,6 +1,7 @@
 // Makes the FoldKernels of one type and reduction out of the templates.
 #pragma once
 
+#include "cpu/plain_sums.h"
 #include "cpu/row_chunks.h"
 
 namespace sow::detail {
@@ -29,6 +30,11 @@ const FoldKernels* kernels_of() {
     k.accumulate = Cell::accumulate;
     k.finish = Cell::finish;
     k.merge = Cell::merge;
+    if constexpr (is_float_element<T> && sizeof(T) < sizeof(double) && R == Reduce::add) {
+      k.open_sums = PlainSums<T>::open;
+      k.add_to_sums = PlainSums<T>::add;
+      k.write_sums = PlainSums<T>::write;
+    }
     if constexpr (may_refuse<T, R>) {
       k.long_size = sizeof(typename A::Long);
       k.repair_begin = RepairKernels<T, R>::begin;

@@ -9,6 +9,7 @@ namespace {
 
 const Strategy* const kStrategies[] = {
     &k_direct,
+    &k_small,
     &k_owned,
     &k_ordered,
     &k_tile,

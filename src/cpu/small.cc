@@ -1,0 +1,178 @@
+// Strategy "small": all positions as one run of updates, where setting up anything else would cost
+// more than the work.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "cpu/code_reader.h"
+#include "cpu/strategies.h"
+#include "cpu/transfer_facts.h"
+#include "cpu/tuning.h"
+
+namespace sow::detail {
+
+namespace {
+
+constexpr int64_t kMostUpdates = 2048;
+// Sums have a float64 for every place, met or not.
+constexpr int64_t kMostPlaces = 2;  // for each update
+
+bool is_one_run(const Canonical& c) { return c.outer_count == 1 && c.row.size == 1; }
+int64_t updates_of(const Canonical& c) { return c.outer_count * c.item_count * c.row.size; }
+
+bool is_applied(const Transfer& t, const FoldKernels& kernels) {
+  return kernels.direct && (t.include_self || t.reduce == Reduce::assign);
+}
+
+bool supports(const Transfer& t, const Canonical& c) {
+  if (!is_fold(t) || c.outer_count > kMostUpdates || c.row.size > kMostUpdates ||
+      c.item_count > kMostUpdates || updates_of(c) > kMostUpdates) {
+    return false;
+  }
+  const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
+  const int64_t places = all_places(t, c).count();
+  if (is_applied(t, kernels)) return places < int64_t{1} << 32;
+  return kernels.add_to_sums != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
+         k_tile.supports(t, c);
+}
+
+double cost(const Transfer& t, const Canonical& c, int) {
+  const auto updates = static_cast<double>(updates_of(c));
+  const double start = is_one_run(c) ? tuning::kCallNs : tuning::kCallNs + tuning::kTaskNs;
+  if (is_applied(t, *fold_kernels(t.dtype, t.reduce))) return start + tuning::kDirectNs * updates;
+  const auto places = static_cast<double>(all_places(t, c).count());
+  return start + tuning::kPlainSumNs * updates + tuning::kPlainPlaceNs * places;
+}
+
+size_t sums_bytes(const Transfer& t, const Canonical& c) {
+  if (is_applied(t, *fold_kernels(t.dtype, t.reduce))) return 0;
+  return (static_cast<size_t>(all_places(t, c).count()) * sizeof(double) + 63) / 64 * 64;
+}
+
+// Sums that are not exact in one float64 are done as if this had never been tried.
+size_t workspace(const Transfer& t, const Canonical& c, int) {
+  const size_t sums = sums_bytes(t, c);
+  return sums == 0 ? 0 : std::max(sums, k_tile.workspace(t, c, 1));
+}
+
+// Every update of a Transfer at once: the codes of the places and the values, in source order.
+struct Run {
+  const uint32_t* cells;
+  const char* values;
+  int64_t count;
+};
+
+// One checked index, and values that lie one after the other: nothing but codes has to be made.
+bool is_plain(const Transfer& t, const Canonical& all) {
+  if (t.dst_index.size() != 1 || !t.src_index.empty() || t.src.data == nullptr || t.negate)
+    return false;
+  if (t.bounds != Bounds::error && t.bounds != Bounds::promise) return false;
+  int64_t step = 1;
+  for (size_t i = all.items.size(); i-- > 0;) {
+    if (all.items[i].src != step) return false;
+    step *= all.items[i].size;
+  }
+  return true;
+}
+
+// The codes of the innermost axis, whose first element is `code` on and whose first key is `keys`.
+template <class K>
+void decode_axis(const Axis& axis, const IndexOperand& index, uint32_t step, const K* keys,
+                 uint32_t code, uint32_t* cells) {
+  const auto extent = static_cast<uint32_t>(index.extent);
+  const uint32_t scale = static_cast<uint32_t>(index.scale / step),
+                 walk = static_cast<uint32_t>(axis.dst / step);
+  const int64_t stride = axis.index[0];
+  // Keys in [-extent, extent) fit 32 bits, so the rest of a longer one only repeats its sign.
+  const auto wrapped = [&](int64_t i) {
+    const auto key = static_cast<int32_t>(keys[i]);
+    return static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
+  };
+  if (stride == 1 && scale == 1 && walk == 0) {  // what compilers make vectors of
+    for (int64_t i = 0; i < axis.size; ++i) cells[i] = code + wrapped(i);
+    return;
+  }
+  for (int64_t i = 0; i < axis.size; ++i) {
+    cells[i] = code + scale * wrapped(i * stride) + walk * static_cast<uint32_t>(i);
+  }
+}
+
+template <class K>
+void decode_plain(const Transfer& t, const Canonical& all, const PlaceCode& places,
+                  uint32_t* cells) {
+  const IndexOperand& index = t.dst_index[0];
+  const Axis& inner = all.items.back();
+  const auto step = static_cast<uint32_t>(places.step());
+  for (int64_t first = 0; first < all.item_count; first += inner.size) {
+    int64_t rest = first / inner.size, dst = 0, keys = 0;
+    for (size_t i = all.items.size() - 1; i-- > 0;) {
+      const Axis& axis = all.items[i];
+      const int64_t at = i == 0 ? rest : rest % axis.size;
+      if (i > 0) rest /= axis.size;
+      dst += at * axis.dst;
+      keys += at * axis.index[0];
+    }
+    decode_axis(inner, index, step, reinterpret_cast<const K*>(index.data) + keys,
+                static_cast<uint32_t>(places.code_of(dst)), cells + first);
+  }
+}
+
+// Calls f(Run) once, or not at all where every update was dropped.
+template <class F>
+void with_run(const Transfer& t, const Canonical& all, const PlaceCode& places,
+              const FoldKernels& kernels, F&& f) {
+  const bool few_places = places.count() <= INT32_MAX && places.step() <= INT32_MAX;
+  if (few_places && !all.items.empty() && is_plain(t, all)) {
+    uint32_t cells[kMostUpdates];
+    if (t.dst_index[0].dtype == DType::int32) {
+      decode_plain<int32_t>(t, all, places, cells);
+    } else {
+      decode_plain<int64_t>(t, all, places, cells);
+    }
+    return f(Run{cells, t.src.data, all.item_count});
+  }
+  uint32_t cells[kMostUpdates];
+  alignas(16) char values[kMostUpdates * 16];
+  int64_t count = 0;
+  CodeReader reader(t, all, kernels, places);
+  reader.read(outer_base(all, 0), 0, all.item_count,
+              [&](const uint32_t* codes, const char* from, int more) {
+                std::copy(codes, codes + more, cells + count);
+                std::memcpy(values + count * kernels.value_size, from,
+                            static_cast<size_t>(more) * kernels.value_size);
+                count += more;
+              });
+  if (count > 0) f(Run{cells, values, count});
+}
+
+void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
+  const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
+  std::optional<Canonical> flat;
+  if (!is_one_run(c)) flat = flatten(t);
+  const PlaceCode places = all_places(t, c);
+  const Block block{t.dst.data + places.lowest() * kernels.value_size, places.step(),
+                    t.include_self};
+  with_run(t, flat ? *flat : c, places, kernels, [&](const Run& run) {
+    if (is_applied(t, kernels))
+      return kernels.apply_to_block(block, run.cells, run.values, run.count);
+    auto* sums = reinterpret_cast<double*>(memory);
+    kernels.open_sums(block, places.count(), sums);
+    if (kernels.add_to_sums(sums, run.cells, run.values, run.count)) {
+      return kernels.write_sums(block, sums, run.cells, run.count);
+    }
+    k_tile.run(t, c, Plan{&k_tile, 1, k_tile.workspace(t, c, 1)}, memory);
+  });
+}
+
+}  // namespace
+
+const Strategy k_small = {
+    .name = "small",
+    .says = "few updates in one run, sums in a plain float64 a place where those are exact",
+    .supports = supports,
+    .cost = cost,
+    .workspace = workspace,
+    .run = run,
+};
+
+}  // namespace sow::detail
