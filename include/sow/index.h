@@ -32,7 +32,7 @@ struct IndexFacts {
 //   Index edges = Index::hold(index, nodes.size(0));
 class SOW_API Index {
  public:
-  Index(const Tensor& keys, Bounds bounds = Bounds::error) : keys_(keys), bounds_(bounds) {}
+  Index(Tensor keys, Bounds bounds = Bounds::error) : keys_(std::move(keys)), bounds_(bounds) {}
   // Copies the keys, checks them against an axis of `size`, verifies the facts and orders them.
   static Index hold(const Tensor& keys, int64_t size, Bounds bounds = Bounds::error,
                     IndexFacts facts = {});

@@ -11,7 +11,7 @@ namespace sow {
 // Where values come from: a tensor, or one scalar for every place.
 class Source {
  public:
-  Source(const Tensor& tensor) : is_tensor_(true), tensor_(tensor), scalar_(0) {}
+  Source(Tensor tensor) : is_tensor_(true), tensor_(std::move(tensor)), scalar_(0) {}
   Source(const Scalar& scalar) : scalar_(scalar) {}
   template <class T, class = std::enable_if_t<std::is_convertible_v<T, Scalar> &&
                                               !std::is_convertible_v<T, Tensor>>>

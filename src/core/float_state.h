@@ -19,7 +19,21 @@ namespace sow::detail {
 
 class FloatStateGuard {
  public:
-  FloatStateGuard() : mxcsr_(_mm_getcsr()) {
+  // Inside another guard of this thread there is nothing to do: only the outermost one works.
+  FloatStateGuard() : outermost_(!inside_) {
+    if (outermost_) enter();
+  }
+  ~FloatStateGuard() {
+    if (outermost_) leave();
+  }
+
+  FloatStateGuard(const FloatStateGuard&) = delete;
+  FloatStateGuard& operator=(const FloatStateGuard&) = delete;
+
+ private:
+  void enter() {
+    inside_ = true;
+    mxcsr_ = _mm_getcsr();
     if (mxcsr_ != kDefaultMxcsr) _mm_setcsr(kDefaultMxcsr);
     asm volatile("fnstcw %0\n\tfnstsw %1" : "=m"(x87_control_), "=m"(x87_status_) : : "memory");
     if (x87_control_ != kDefaultX87Control) {
@@ -28,7 +42,8 @@ class FloatStateGuard {
     }
   }
 
-  ~FloatStateGuard() {
+  void leave() {
+    inside_ = false;
     _mm_setcsr(mxcsr_);
     uint16_t status;
     asm volatile("fnstsw %0" : "=m"(status) : : "memory");
@@ -38,10 +53,6 @@ class FloatStateGuard {
     asm volatile("fldenv %0" : : "m"(found) : "memory");
   }
 
-  FloatStateGuard(const FloatStateGuard&) = delete;
-  FloatStateGuard& operator=(const FloatStateGuard&) = delete;
-
- private:
   // What fldenv loads. An empty register stack, as between any two calls, has all tags set.
   struct X87Environment {
     uint16_t control;
@@ -59,9 +70,12 @@ class FloatStateGuard {
   static constexpr uint16_t kDefaultX87Control = 0x037f;
   static constexpr uint16_t kX87Flags = 0x003f;
 
-  uint32_t mxcsr_;
-  uint16_t x87_control_;
-  uint16_t x87_status_;
+  static inline constinit thread_local bool inside_ = false;
+
+  bool outermost_;
+  uint32_t mxcsr_ = 0;  // this and what follows: what the outermost found
+  uint16_t x87_control_ = 0;
+  uint16_t x87_status_ = 0;
 };
 
 #else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <utility>
@@ -12,6 +13,7 @@ template <class T, size_t Inline>
 class InlineVector {
  public:
   InlineVector() = default;
+  InlineVector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
   InlineVector(const InlineVector& other) { append(other.begin(), other.end()); }
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
@@ -39,11 +41,15 @@ class InlineVector {
   T& back() { return data_[size_ - 1]; }
   const T& back() const { return data_[size_ - 1]; }
 
-  void push_back(T value) {
+  template <class... Parts>
+  T& emplace_back(Parts&&... parts) {
     if (size_ == capacity_) grow(2 * capacity_);
-    new (data_ + size_) T(std::move(value));
+    T* const made = new (data_ + size_) T{std::forward<Parts>(parts)...};
     ++size_;
+    return *made;
   }
+  void push_back(const T& value) { emplace_back(T(value)); }
+  void push_back(T&& value) { emplace_back(std::move(value)); }
   void erase(T* at) {
     std::move(at + 1, end(), at);
     pop_back();

@@ -173,6 +173,7 @@ SelfOverlap search(const std::vector<Step>& steps, const std::vector<int64_t>& r
 }  // namespace
 
 SelfOverlap self_overlap(const Dims& shape, const Dims& strides) {
+  if (is_row_major(shape, strides)) return SelfOverlap::no;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return SelfOverlap::no;
   std::vector<Step> steps;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -194,11 +195,13 @@ SelfOverlap self_overlap(const Dims& shape, const Dims& strides) {
 }
 
 bool may_share_bytes(const Tensor& a, const Tensor& b) {
-  if (a.numel() == 0 || b.numel() == 0 || !(a.device() == b.device())) return false;
-  const ByteRange ra = byte_range(a.shape(), a.strides(), size_of(a.dtype()));
-  const ByteRange rb = byte_range(b.shape(), b.strides(), size_of(b.dtype()));
-  const auto pa = reinterpret_cast<intptr_t>(a.data());
-  const auto pb = reinterpret_cast<intptr_t>(b.data());
+  const TensorImpl& left = *a.impl();
+  const TensorImpl& right = *b.impl();
+  if (left.numel == 0 || right.numel == 0 || !(left.device == right.device)) return false;
+  const ByteRange ra = byte_range(left.shape, left.strides, size_of(left.dtype));
+  const ByteRange rb = byte_range(right.shape, right.strides, size_of(right.dtype));
+  const auto pa = reinterpret_cast<intptr_t>(left.data);
+  const auto pb = reinterpret_cast<intptr_t>(right.data);
   return pa + ra.first < pb + rb.last && pb + rb.first < pa + ra.last;
 }
 

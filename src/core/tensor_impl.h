@@ -19,7 +19,7 @@ struct Storage {
   std::atomic<uint64_t> version{0};
   std::function<void()> deleter;  // foreign memory; empty for our own
 
-  Storage() = default;
+  Storage() {}  // not defaulted, which would clear every byte first
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
   ~Storage();
@@ -34,6 +34,8 @@ struct SymbolicState {
 };
 
 struct TensorImpl {
+  TensorImpl() {}  // as above
+
   std::shared_ptr<Storage> storage;
   char* data = nullptr;
   DType dtype = DType::float32;

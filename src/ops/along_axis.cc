@@ -91,7 +91,7 @@ void expect_source_shape(const Call& call, const Dims& source, const Dims& space
   }
 }
 
-Meta infer_scatter(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_scatter(const Call& call, const Metas& inputs) {
   const Words word = words(call);
   const Meta& arr = inputs[0];
   expect_index_dtype(op_name(call), inputs[1].dtype);
@@ -129,7 +129,7 @@ void lower_scatter(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-Meta infer_gather(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_gather(const Call& call, const Metas& inputs) {
   expect_index_dtype(op_name(call), inputs[1].dtype);
   Meta out = inputs[0];
   out.shape = space_of(call, at_least_1d(inputs[0].shape), at_least_1d(inputs[1].shape));
@@ -196,8 +196,9 @@ struct Rule {
   bool broadcast = false;
 };
 
+template <class S>  // a Source, or a Tensor that need not become one
 Tensor scatter_call(const OpDef& op, bool in_place, const Tensor& input, int64_t dim,
-                    const Index& index, const Source& src, Rule rule) {
+                    const Index& index, const S& src, Rule rule) {
   Call call = make_call(op, in_place, input);
   add_index(call, index);
   add_source(call, src);

@@ -31,7 +31,7 @@ void expect_reducible(const char* op, Reduce reduce, DType dtype) {
   }
 }
 
-void expect_same_device(const char* op, const std::vector<Meta>& inputs) {
+void expect_same_device(const char* op, const Metas& inputs) {
   for (const Meta& meta : inputs) {
     if (meta.device == inputs[0].device) continue;
     fail(ErrorKind::device, "{}: operands are on {} and {}; they must be on one device", op,
@@ -85,11 +85,12 @@ Tensor run_in_place(Call& call) {
 
 }  // namespace
 
-Tensor apply(Call call) {
+Tensor apply(Call&& call) {
   const FloatStateGuard guard;
-  std::vector<Meta> metas;
-  metas.reserve(call.inputs.size());
-  for (const Tensor& input : call.inputs) metas.push_back(meta_of(input));
+  Metas metas;
+  for (const Tensor& input : call.inputs) {
+    metas.emplace_back(input.dtype(), input.shape(), input.device());
+  }
   expect_same_device(op_name(call), metas);
   const Meta meta = call.op->infer(call, metas);
   if (takes_part(call)) return record(std::move(call), meta);

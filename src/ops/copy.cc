@@ -12,11 +12,11 @@ namespace detail {
 
 namespace {
 
-Meta infer_clone(const Call&, const std::vector<Meta>& in) { return in[0]; }
+Meta infer_clone(const Call&, const Metas& in) { return in[0]; }
 
 void lower_clone(const Call& call, const Tensor& out) { copy_into(out, call.inputs[0], op_name(call)); }
 
-Meta infer_copy(const Call& call, const std::vector<Meta>& in) {
+Meta infer_copy(const Call& call, const Metas& in) {
   const char* op = op_name(call);
   expect_same_dtype(op, "the destination", in[0].dtype, "the source", in[1].dtype);
   if (!broadcasts_to(in[1].shape, in[0].shape)) {
@@ -41,7 +41,7 @@ Device target_of(const Call& call) {
   return {static_cast<DeviceType>(call.attrs.start), static_cast<int>(call.attrs.stop)};
 }
 
-Meta infer_move(const Call& call, const std::vector<Meta>& in) {
+Meta infer_move(const Call& call, const Metas& in) {
   Meta out = in[0];
   out.device = target_of(call);
   return out;

@@ -13,7 +13,7 @@ namespace {
 
 // -- shapes and types ----------------------------------------------------------------------------
 
-Dims common_shape(const Call& call, const std::vector<Meta>& inputs) {
+Dims common_shape(const Call& call, const Metas& inputs) {
   Dims shape = inputs[0].shape;
   for (size_t i = 1; i < inputs.size(); ++i) {
     const Dims before = shape;
@@ -24,7 +24,7 @@ Dims common_shape(const Call& call, const std::vector<Meta>& inputs) {
   return shape;
 }
 
-Meta infer_binary(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_binary(const Call& call, const Metas& inputs) {
   const char* op = op_name(call);
   const DType dtype = inputs[0].dtype;
   expect_source_dtype(call, "the first operand", "the second", inputs, 1);
@@ -41,16 +41,16 @@ Meta infer_binary(const Call& call, const std::vector<Meta>& inputs) {
   return {compares ? DType::bool_ : dtype, common_shape(call, inputs), inputs[0].device};
 }
 
-Meta infer_neg(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_neg(const Call& call, const Metas& inputs) {
   if (inputs[0].dtype == DType::bool_) {
     fail(ErrorKind::type, "{}: bool has no negative", op_name(call));
   }
   return inputs[0];
 }
 
-Meta infer_conj(const Call&, const std::vector<Meta>& inputs) { return inputs[0]; }
+Meta infer_conj(const Call&, const Metas& inputs) { return inputs[0]; }
 
-Meta infer_pow(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_pow(const Call& call, const Metas& inputs) {
   const DType dtype = inputs[0].dtype;
   if (!is_differentiable(dtype)) {
     fail(ErrorKind::type, "{}: x is {}; powers need a floating or complex type", op_name(call),
@@ -64,7 +64,7 @@ Meta infer_pow(const Call& call, const std::vector<Meta>& inputs) {
   return inputs[0];
 }
 
-Meta infer_where(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_where(const Call& call, const Metas& inputs) {
   expect_mask_dtype(op_name(call), inputs[0].dtype);
   const DType dtype = inputs[1].dtype;
   if (call.attrs.scalar) {
@@ -76,7 +76,7 @@ Meta infer_where(const Call& call, const std::vector<Meta>& inputs) {
   return {dtype, common_shape(call, inputs), inputs[0].device};
 }
 
-Meta infer_to(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_to(const Call& call, const Metas& inputs) {
   const DType from = inputs[0].dtype, to = call.attrs.dtype;
   const bool whole = from == DType::bool_ || is_integer(from);
   const bool fits =

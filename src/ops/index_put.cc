@@ -35,7 +35,7 @@ void expect_mask_shape(const Call& call, const Layout& layout, int64_t axis, con
 }
 
 // `count` is what a mask's coordinates are long; -1 while only types and shapes are known.
-Layout layout_of(const Call& call, const std::vector<Meta>& inputs,
+Layout layout_of(const Call& call, const Metas& inputs,
                  const std::vector<int64_t>& counts) {
   const char* op = op_name(call);
   Layout layout;
@@ -81,7 +81,7 @@ Dims space_of(const Layout& layout) {
   return concat(layout.index, tail(layout.x, layout.addressed));
 }
 
-Meta infer_index_put(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_index_put(const Call& call, const Metas& inputs) {
   const char* op = op_name(call);
   const size_t count = count_indices(call);
   if (count == 0) fail(ErrorKind::argument, "{}: there are no indices; it needs at least one", op);
@@ -97,8 +97,8 @@ Meta infer_index_put(const Call& call, const std::vector<Meta>& inputs) {
 // -- lowering
 // ------------------------------------------------------------------------------------------
 
-std::vector<Meta> metas_of(const TensorList& tensors) {
-  std::vector<Meta> out;
+Metas metas_of(const TensorList& tensors) {
+  Metas out;
   for (const Tensor& tensor : tensors) out.push_back(meta_of(tensor));
   return out;
 }
@@ -109,7 +109,7 @@ struct Coordinates {
   Dims space;
   bool only_masks = true;
   TensorList columns;  // keeps the coordinates' memory
-  std::vector<IndexOperand> operands;
+  IndexOperands operands;
 };
 
 void add_operand(Coordinates& to, const Tensor& index, size_t which, int64_t axis,
@@ -221,7 +221,7 @@ void lower_index_put(const Call& call, const Tensor& out) {
 // -- index_get: what index_put would write over, for its gradient
 // -------------------------------------------
 
-Meta infer_index_get(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_index_get(const Call& call, const Metas& inputs) {
   const std::vector<int64_t> counts(count_indices(call), -1);
   Meta out = inputs[0];
   out.shape = space_of(layout_of(call, inputs, counts));

@@ -57,7 +57,7 @@ class Indexed {
   // The shape of the index's positions; an extent of -1 depends on data.
   Dims space() const {
     const Call call = with_index(*family_.gather, x());
-    std::vector<Meta> metas;
+    Metas metas;
     for (const Tensor& input : call.inputs) metas.push_back(meta_of(input));
     return call.op->infer(call, metas).shape;
   }

@@ -40,7 +40,7 @@ template <const IndexedFamily& family>
 constexpr OpDef walk_source{
     .name = "source_gradient",
     .in_place_name = nullptr,
-    .infer = [](const Call& call, const std::vector<Meta>& inputs) {
+    .infer = [](const Call& call, const Metas& inputs) {
       return infer_walk_source(call, inputs, family);
     },
     .lower = [](const Call& call, const Tensor& out) { lower_walk_source(call, out, family); }};

@@ -19,10 +19,9 @@ struct IndexedFamily {
   const OpDef* walk_destination = nullptr;
 };
 
-Meta infer_walk_source(const Call& call, const std::vector<Meta>& inputs,
-                       const IndexedFamily& family);
+Meta infer_walk_source(const Call& call, const Metas& inputs, const IndexedFamily& family);
 void lower_walk_source(const Call& call, const Tensor& out, const IndexedFamily& family);
-Meta infer_walk_destination(const Call& call, const std::vector<Meta>& inputs);
+Meta infer_walk_destination(const Call& call, const Metas& inputs);
 void lower_walk_destination(const Call& call, const Tensor& out, const IndexedFamily& family);
 
 TensorList indexed_gradient(const Backward& backward, const IndexedFamily& family);

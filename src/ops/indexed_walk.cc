@@ -178,11 +178,11 @@ void lower_walk(const Call& call, const IndexedFamily& family, const Dims& space
 
 }  // namespace
 
-Meta infer_walk_source(const Call& call, const std::vector<Meta>& inputs,
-                       const IndexedFamily& family) {
+Meta infer_walk_source(const Call& call, const Metas& inputs, const IndexedFamily& family) {
   const Call gather = gather_call(call, family);
-  const auto end = inputs.begin() + static_cast<std::ptrdiff_t>(gather.inputs.size());
-  return gather.op->infer(gather, {inputs.begin(), end});
+  Metas indexed = inputs;
+  indexed.shrink(gather.inputs.size());
+  return gather.op->infer(gather, indexed);
 }
 
 void lower_walk_source(const Call& call, const Tensor& out, const IndexedFamily& family) {
@@ -190,14 +190,14 @@ void lower_walk_source(const Call& call, const Tensor& out, const IndexedFamily&
   lower_walk(call, family, out.shape(), nullptr, data_of(out));
 }
 
-Meta infer_walk_destination(const Call&, const std::vector<Meta>& inputs) { return inputs[0]; }
+Meta infer_walk_destination(const Call&, const Metas& inputs) { return inputs[0]; }
 
 void lower_walk_destination(const Call& call, const Tensor& out, const IndexedFamily& family) {
   const bool whole = call.attrs.accumulate;
   if (whole && call.attrs.reduce == Reduce::mul) copy_into(out, call.inputs[0], op_name(call));
   if (whole && call.attrs.reduce != Reduce::mul) share_into(out, call.inputs[0], 1);
   const Call gather = gather_call(call, family);
-  std::vector<Meta> metas;
+  Metas metas;
   for (const Tensor& input : gather.inputs) metas.push_back(meta_of(input));
   lower_walk(call, family, gather.op->infer(gather, metas).shape, data_of(out), nullptr);
 }

@@ -27,7 +27,7 @@ bool all_known(const Dims& shape) {
 // -- full_like
 // ---------------------------------------------------------------------------------------
 
-Meta infer_full(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_full(const Call& call, const Metas& inputs) {
   return {call.attrs.dtype, inputs[0].shape, inputs[0].device};
 }
 
@@ -42,7 +42,7 @@ void lower_full(const Call& call, const Tensor& out) {
 // -- sum_to, expand_like
 // -------------------------------------------------------------------------------
 
-Meta infer_sum_to(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_sum_to(const Call& call, const Metas& inputs) {
   if (!broadcasts_to(inputs[1].shape, inputs[0].shape))
     refuse(call, inputs[0].shape, inputs[1].shape);
   return shaped_like(inputs[0], inputs[1]);
@@ -67,7 +67,7 @@ Dims with_missing(Dims dims, const Dims& missing, int64_t value) {
   return dims;
 }
 
-Meta infer_expand(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_expand(const Call& call, const Metas& inputs) {
   const Dims shape = with_missing(inputs[0].shape, call.attrs.shape, 1);
   if (!broadcasts_to(shape, inputs[1].shape)) refuse(call, inputs[0].shape, inputs[1].shape);
   return shaped_like(inputs[0], inputs[1]);
@@ -89,7 +89,7 @@ TensorList grad_expand(const Backward& b) {
 // -- reshape_like
 // ----------------------------------------------------------------------------------------
 
-Meta infer_reshape(const Call&, const std::vector<Meta>& inputs) {
+Meta infer_reshape(const Call&, const Metas& inputs) {
   return shaped_like(inputs[0], inputs[1]);
 }
 
@@ -122,7 +122,7 @@ void share_into(const Tensor& out, const Tensor& x, int64_t count) {
 
 namespace {
 
-Meta infer_share_among(const Call&, const std::vector<Meta>& inputs) { return inputs[0]; }
+Meta infer_share_among(const Call&, const Metas& inputs) { return inputs[0]; }
 
 void lower_share_among(const Call& call, const Tensor& out) {
   if (out.numel() == 0) return;
@@ -131,7 +131,7 @@ void lower_share_among(const Call& call, const Tensor& out) {
 
 TensorList grad_share_among(const Backward& b) { return {share_among(b.grad, b.input(1)), {}}; }
 
-Meta infer_share(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_share(const Call& call, const Metas& inputs) {
   if (!broadcasts_to(inputs[1].shape, inputs[0].shape))
     refuse(call, inputs[1].shape, inputs[0].shape);
   return inputs[0];
@@ -152,7 +152,7 @@ uint64_t saves_count(const Call&, uint64_t) { return 2; }
 // -- corners
 // -------------------------------------------------------------------------------------------
 
-Meta infer_corner(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_corner(const Call& call, const Metas& inputs) {
   const Dims &x = inputs[0].shape, &like = inputs[1].shape;
   if (x.size() != like.size()) refuse(call, x, like);
   return shaped_like(inputs[0], inputs[1]);

@@ -27,7 +27,7 @@ Dims masked_shape(const Call& call, const Dims& x, const Dims& mask) {
   return shape;
 }
 
-Meta masked_meta(const Call& call, const std::vector<Meta>& inputs) {
+Meta masked_meta(const Call& call, const Metas& inputs) {
   expect_mask_dtype(op_name(call), inputs[1].dtype);
   Meta out = inputs[0];
   out.shape = masked_shape(call, inputs[0].shape, inputs[1].shape);
@@ -46,7 +46,7 @@ Transfer masked_transfer(const Call& call, const Tensor& out, MaskSide side) {
   return transfer;
 }
 
-Meta infer_masked_scatter(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_masked_scatter(const Call& call, const Metas& inputs) {
   expect_source_dtype(call, "x", "value", inputs, 2);
   return masked_meta(call, inputs);
 }
@@ -62,7 +62,7 @@ void lower_masked_scatter(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-Meta infer_masked_fill(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_masked_fill(const Call& call, const Metas& inputs) {
   expect_fill_value(call, "x", inputs, 2);
   return masked_meta(call, inputs);
 }
@@ -73,7 +73,7 @@ void lower_masked_fill(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-Meta infer_masked_select(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_masked_select(const Call& call, const Metas& inputs) {
   Meta out = masked_meta(call, inputs);
   out.shape = {-1};
   return out;
@@ -119,8 +119,9 @@ const OpDef kMaskedSelect{.name = "masked_select",
 
 namespace {
 
+template <class S>  // a Source, or a Tensor that need not become one
 Tensor masked_call(const OpDef& op, bool in_place, const Tensor& x, const Tensor& mask,
-                   const Source& value) {
+                   const S& value) {
   Call call = make_call(op, in_place, x);
   call.inputs.push_back(mask);
   add_source(call, value);

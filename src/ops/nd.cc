@@ -50,7 +50,7 @@ Meta check_updates(const Call& call, const Meta& x, const Meta& indices, const M
   return x;
 }
 
-Meta infer_tensor_scatter_nd(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_tensor_scatter_nd(const Call& call, const Metas& inputs) {
   const char* op = op_name(call);
   expect_source_dtype(call, "x", "updates", inputs, 2);
   expect_reducible(op, call.attrs.reduce, inputs[0].dtype);
@@ -60,7 +60,7 @@ Meta infer_tensor_scatter_nd(const Call& call, const std::vector<Meta>& inputs) 
   return check_updates(call, inputs[0], inputs[1], inputs.back());
 }
 
-Meta infer_scatter_nd(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_scatter_nd(const Call& call, const Metas& inputs) {
   Meta out = inputs[1];
   out.shape = call.attrs.shape;
   checked_numel(out.shape, size_of(out.dtype), op_name(call));
@@ -69,9 +69,9 @@ Meta infer_scatter_nd(const Call& call, const std::vector<Meta>& inputs) {
 
 // One operand a coordinate, over the outer dimensions of `indices`; coordinate k moves along the
 // target's dimension k.
-std::vector<IndexOperand> coordinate_operands(const Tensor& indices, const Tensor& target,
+IndexOperands coordinate_operands(const Tensor& indices, const Tensor& target,
                                               const Dims& space) {
-  std::vector<IndexOperand> out;
+  IndexOperands out;
   const size_t outer = indices.shape().size() - 1;
   Dims strides(space.size(), 0);
   std::copy(indices.strides().begin(), indices.strides().begin() + outer, strides.begin());
@@ -120,7 +120,7 @@ void lower_scatter_nd(const Call& call, const Tensor& out) {
   scatter_updates(call, out, call.inputs[0], &call.inputs[1]);
 }
 
-Meta infer_gather_nd(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_gather_nd(const Call& call, const Metas& inputs) {
   expect_index_dtype(op_name(call), inputs[1].dtype);
   Meta out = inputs[0];
   out.shape = slices_shape(call, inputs[0].shape, inputs[1].shape);

@@ -29,7 +29,7 @@ void mark(const char* x, bool* mask, int64_t count, int lanes, bool floating) {
   }
 }
 
-Meta infer_nonzero(const Call&, const std::vector<Meta>& inputs) {
+Meta infer_nonzero(const Call&, const Metas& inputs) {
   return {DType::int64, {-1, inputs[0].shape.rank()}, inputs[0].device};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/fail.h"
+#include "core/inline_vector.h"
 #include "sow/ops.h"
 #include "transfer/transfer.h"
 
@@ -16,6 +17,7 @@ struct Meta {
   Dims shape;
   Device device;
 };
+using Metas = InlineVector<Meta, 4>;
 
 // Every argument of every operation that is not a tensor. Plain data, so that a program can save it.
 struct Attrs {
@@ -68,7 +70,7 @@ struct OpDef {
   const char* name;
   const char* in_place_name;  // null where there is no in-place form
   // Checks all that needs no data and says what comes out. Throws the eager message in both modes.
-  Meta (*infer)(const Call& call, const std::vector<Meta>& inputs);
+  Meta (*infer)(const Call& call, const Metas& inputs);
   // Writes the result into `out` (fresh, or inputs[0] in place) by execute()-ing Transfers.
   // Null for views.
   void (*lower)(const Call& call, const Tensor& out) = nullptr;
@@ -96,7 +98,7 @@ inline const char* op_name(const Call& call) {
 
 // Runs a call: infers, checks what in-place forms must not do, makes room, lowers. The single door
 // through which every public function goes (autograd and programs hook in here).
-Tensor apply(Call call);
+Tensor apply(Call&& call);
 
 // Lowering helpers ---------------------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ void set_source(Transfer& transfer, const Call& call, const Tensor* source, cons
 void expect_same_dtype(const char* op, const char* name_a, DType a, const char* name_b, DType b);
 void expect_index_dtype(const char* op, DType dtype);
 void expect_reducible(const char* op, Reduce reduce, DType dtype);
-void expect_same_device(const char* op, const std::vector<Meta>& inputs);
+void expect_same_device(const char* op, const Metas& inputs);
 Meta meta_of(const Tensor& tensor);
 
 }  // namespace sow::detail

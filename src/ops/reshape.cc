@@ -93,7 +93,7 @@ Tensor reshape_to(const Tensor& x, const Dims& shape) {
   return make_view(x.contiguous(), 0, shape, row_major_strides(shape));
 }
 
-Meta infer_reshape(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_reshape(const Call& call, const Metas& inputs) {
   Meta out = inputs[0];
   out.shape = resolved_shape(call, inputs[0].shape, call.attrs.shape);
   return out;
@@ -104,7 +104,7 @@ Tensor view_reshape(const Call& call) {
   return reshape_to(x, resolved_shape(call, x.shape(), call.attrs.shape));
 }
 
-Meta infer_flatten(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_flatten(const Call& call, const Metas& inputs) {
   Meta out = inputs[0];
   out.shape = flat_shape(call, inputs[0].shape);
   return out;

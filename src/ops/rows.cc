@@ -21,7 +21,7 @@ Dims slices_shape(const Call& call, const Dims& x_shape, const Dims& index) {
   return shape;
 }
 
-Meta infer_rows(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_rows(const Call& call, const Metas& inputs) {
   const char* op = op_name(call);
   const Meta& x = inputs[0];
   expect_index_dtype(op, inputs[1].dtype);
@@ -38,7 +38,7 @@ Meta infer_rows(const Call& call, const std::vector<Meta>& inputs) {
   return x;
 }
 
-Meta infer_index_fill(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_index_fill(const Call& call, const Metas& inputs) {
   expect_index_dtype(op_name(call), inputs[1].dtype);
   expect_fill_value(call, "x", inputs, 2);
   slices_shape(call, inputs[0].shape, inputs[1].shape);
@@ -74,7 +74,7 @@ void lower_rows(const Call& call, const Tensor& out) {
   execute(transfer, out.device());
 }
 
-Meta infer_index_select(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_index_select(const Call& call, const Metas& inputs) {
   expect_index_dtype(op_name(call), inputs[1].dtype);
   Meta out = inputs[0];
   out.shape = slices_shape(call, inputs[0].shape, inputs[1].shape);
@@ -127,8 +127,9 @@ const OpDef kIndexSelect{.name = "index_select",
 
 namespace {
 
+template <class S>  // a Source, or a Tensor that need not become one
 Tensor rows_call(const OpDef& op, bool in_place, const Tensor& x, int64_t axis, const Index& index,
-                 const Source& source, Reduce reduce, bool include_self = true) {
+                 const S& source, Reduce reduce, bool include_self = true) {
   Call call = make_call(op, in_place, x);
   add_index(call, index);
   add_source(call, source);

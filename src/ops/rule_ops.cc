@@ -12,7 +12,7 @@ namespace sow::detail {
 
 namespace {
 
-Meta infer_same(const Call&, const std::vector<Meta>& inputs) { return inputs[0]; }
+Meta infer_same(const Call&, const Metas& inputs) { return inputs[0]; }
 
 void lower_copy(const Call& call, const Tensor& out) {
   copy_into(out, call.inputs[0], op_name(call));
@@ -21,7 +21,7 @@ void lower_copy(const Call& call, const Tensor& out) {
 // -- positions_like
 // ----------------------------------------------------------------------------------
 
-Meta infer_positions(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_positions(const Call& call, const Metas& inputs) {
   Meta out = inputs[0];
   out.dtype = DType::int64;
   for (int d = 0; d < out.shape.rank(); ++d) {
@@ -38,7 +38,7 @@ void lower_positions(const Call& call, const Tensor& out) {
 // -- masked_compress
 // -----------------------------------------------------------------------------------
 
-Meta infer_compress(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_compress(const Call& call, const Metas& inputs) {
   expect_mask_dtype(op_name(call), inputs[1].dtype);
   return {inputs[0].dtype, inputs[2].shape, inputs[0].device};
 }

@@ -7,6 +7,7 @@ Call make_call(const OpDef& op, bool in_place, const Tensor& first) {
   Call call;
   call.op = &op;
   call.in_place = in_place;
+  call.inputs.reserve(3);
   call.inputs.push_back(first);
   return call;
 }
@@ -49,7 +50,7 @@ Dims concat(const Dims& a, const Dims& b) {
 }
 
 void expect_source_dtype(const Call& call, const char* destination, const char* source,
-                         const std::vector<Meta>& inputs, size_t at) {
+                         const Metas& inputs, size_t at) {
   const DType dtype = inputs[0].dtype;
   if (call.attrs.scalar) {
     alignas(16) std::byte unused[16];
@@ -59,7 +60,7 @@ void expect_source_dtype(const Call& call, const char* destination, const char* 
   }
 }
 
-void expect_fill_value(const Call& call, const char* destination, const std::vector<Meta>& inputs,
+void expect_fill_value(const Call& call, const char* destination, const Metas& inputs,
                        size_t at) {
   expect_source_dtype(call, destination, "value", inputs, at);
   if (!call.attrs.scalar && !inputs[at].shape.empty()) {

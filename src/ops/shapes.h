@@ -14,6 +14,7 @@ Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second);
 void add_index(Call& call, const Index& index);
 // Appends a source tensor to the inputs, or its scalar to the attributes.
 void add_source(Call& call, const Source& source);
+inline void add_source(Call& call, const Tensor& source) { call.inputs.push_back(source); }
 Call make_call(const OpDef& op, bool in_place, const Tensor& first);
 
 // -- rules on shapes; an extent of -1 is unknown and taken to fit
@@ -38,9 +39,9 @@ Dims concat(const Dims& a, const Dims& b);
 // A tensor source has the destination's type, a scalar one is in its range. `at` is the source's
 // place among the inputs.
 void expect_source_dtype(const Call& call, const char* destination, const char* source,
-                         const std::vector<Meta>& inputs, size_t at);
+                         const Metas& inputs, size_t at);
 // A source that fills every place with one value: a scalar or a 0-d tensor.
-void expect_fill_value(const Call& call, const char* destination, const std::vector<Meta>& inputs,
+void expect_fill_value(const Call& call, const char* destination, const Metas& inputs,
                        size_t at);
 void expect_mask_dtype(const char* op, DType dtype);
 // An index that is held for an axis of one size is of no use on an axis of another.

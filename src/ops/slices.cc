@@ -30,7 +30,7 @@ std::string describe_part(const Call& call, const Dims& shape) {
                      attrs.axis, shape);
 }
 
-Meta infer_slice_scatter(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_slice_scatter(const Call& call, const Metas& inputs) {
   const char* op = op_name(call);
   const Meta& input = inputs[0];
   const Meta& src = inputs[1];
@@ -49,7 +49,7 @@ void lower_slice_scatter(const Call& call, const Tensor& out) {
   copy_into(view_of(out, part), call.inputs[1], op_name(call));
 }
 
-Meta infer_fill_diagonal(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_fill_diagonal(const Call& call, const Metas& inputs) {
   const Dims& shape = inputs[0].shape;
   expect_fill_value(call, "x", inputs, 1);
   if (shape.size() < 2) {

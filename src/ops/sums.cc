@@ -32,7 +32,7 @@ Dims wrapped_axes(const Call& call, int rank) {
   return axes;
 }
 
-Meta infer_sum(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_sum(const Call& call, const Metas& inputs) {
   const Meta& x = inputs[0];
   expect_reducible(op_name(call), call.attrs.reduce, x.dtype);
   const std::vector<bool> summed = summed_axes(call, x.shape.rank());

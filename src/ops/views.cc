@@ -12,7 +12,7 @@ namespace {
 using PartOf = Part (*)(const Call&, const char*, const Dims&, const Dims&);
 
 template <PartOf part_of>
-Meta infer_part(const Call& call, const std::vector<Meta>& inputs) {
+Meta infer_part(const Call& call, const Metas& inputs) {
   Meta out = inputs[0];
   out.shape = part_of(call, "x", inputs[0].shape, {}).shape;
   return out;

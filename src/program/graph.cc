@@ -120,7 +120,7 @@ TensorList Graph::gradients(const TensorList& outputs_of, const TensorList& targ
     }
   }
   TensorList results;
-  std::vector<Meta> metas;
+  Metas metas;
   for (const Tensor& target : targets) {
     const int id = value_of(op, target);
     if (!is_differentiable(values[id].meta.dtype)) {

@@ -133,7 +133,7 @@ void for_each_address(Step& step, F&& f) {
     f(address);
     pointer = const_cast<char*>(address);
   };
-  const auto visit_keys = [&visit](std::vector<IndexOperand>& side) {
+  const auto visit_keys = [&visit](IndexOperands& side) {
     for (IndexOperand& index : side) visit(index.data);
   };
   if (step.kind == Step::Kind::map) {

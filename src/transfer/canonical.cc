@@ -121,8 +121,8 @@ OuterBase outer_base(const Canonical& canonical, int64_t position) {
   base.index = Dims(canonical.row.index.size(), 0);
   for (size_t i = canonical.outer.size(); i-- > 0;) {
     const Axis& axis = canonical.outer[i];
-    const int64_t at = position % axis.size;
-    position /= axis.size;
+    const int64_t at = i == 0 ? position : position % axis.size;
+    if (i > 0) position /= axis.size;
     base.dst += at * axis.dst;
     base.src += at * axis.src;
     for (size_t k = 0; k < axis.index.size(); ++k) base.index[k] += at * axis.index[k];
@@ -178,8 +178,9 @@ void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase
   const Axis& inner = rank == 0 ? kSingle : canonical.items[rank - 1];
   while (count > 0) {
     // Where the run of the innermost axis that holds `first` begins.
-    int64_t rest = first / inner.size;
-    const int64_t at = first % inner.size;
+    const bool early = first < inner.size;  // divisions are dear, and often not needed
+    int64_t rest = early ? 0 : first / inner.size;
+    const int64_t at = early ? first : first % inner.size;
     const int64_t run = std::min(count, inner.size - at);
     int64_t src = base.src + at * inner.src;
     int64_t dst = base.dst + at * inner.dst;
@@ -187,8 +188,8 @@ void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase
     for (size_t k = 0; k < index.size() && rank > 0; ++k) index[k] += at * inner.index[k];
     for (size_t i = rank; i-- > 1;) {
       const Axis& axis = canonical.items[i - 1];
-      const int64_t coordinate = rest % axis.size;
-      rest /= axis.size;
+      const int64_t coordinate = i == 1 ? rest : rest % axis.size;
+      if (i > 1) rest /= axis.size;
       src += coordinate * axis.src;
       dst += coordinate * axis.dst;
       for (size_t k = 0; k < index.size(); ++k) index[k] += coordinate * axis.index[k];

@@ -10,16 +10,28 @@ namespace sow::detail {
 
 namespace {
 
+// Whether -extent <= key < extent for all of them. A key's distances from both ends are then not
+// negative: one sign bit answers for a whole run, without a comparison a key.
 template <class K>
 bool run_in_range(const K* keys, int64_t stride, int64_t count, int64_t extent) {
-  // A key that fits no K is in range or out of range just the same after the clamp.
-  int64_t low = 0, high = -1;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t key = keys[i * stride];
-    low = std::min(low, key);
-    high = std::max(high, key);
+  if (extent > INT64_MAX / 2) {  // the distance from the far end could wrap
+    for (int64_t i = 0; i < count; ++i) {
+      if (keys[i * stride] < -extent || keys[i * stride] >= extent) return false;
+    }
+    return true;
   }
-  return low >= -extent && high < extent;
+  const uint64_t lowest = static_cast<uint64_t>(-extent),
+                 highest = static_cast<uint64_t>(extent - 1);
+  uint64_t distances = 0;
+  const auto look = [&](int64_t key) {
+    distances |= (static_cast<uint64_t>(key) - lowest) | (highest - static_cast<uint64_t>(key));
+  };
+  if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) look(keys[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) look(keys[i * stride]);
+  }
+  return static_cast<int64_t>(distances) >= 0;
 }
 
 bool run_in_range(const IndexOperand& index, int64_t offset, int64_t stride, int64_t count) {
@@ -52,8 +64,10 @@ bool all_in_range(const IndexOperand& index) {
   const int64_t count = checked_numel(index.own_shape, 1, "index");
   if (count == 0) return true;
   if (index.extent == 0) return false;
+  const bool dense = is_row_major(index.own_shape, index.own_strides);
+  if (dense && count <= kCheckGrain) return run_in_range(index, 0, 1, count);
   std::atomic<bool> good{true};
-  if (is_row_major(index.own_shape, index.own_strides)) {
+  if (dense) {
     parallel_for(0, count, kCheckGrain, [&](int64_t first, int64_t last) {
       if (!run_in_range(index, first, 1, last - first)) good = false;
     });
@@ -90,7 +104,7 @@ int64_t first_bad(const IndexOperand& index, int64_t& key) {
   return position;
 }
 
-void check_side(const Transfer& t, const std::vector<IndexOperand>& side) {
+void check_side(const Transfer& t, const IndexOperands& side) {
   const IndexOperand* worst = nullptr;
   int64_t worst_position = 0, worst_key = 0;
   for (const IndexOperand& index : side) {
@@ -119,8 +133,9 @@ void report_bad_index(const char* op, const IndexOperand& index, int64_t positio
       index.separate ? text("{} of indices[{}]", at, index.component) : to_string(at);
   const std::string valid =
       index.extent == 0 ? "none" : text("{} to {}", -index.extent, index.extent - 1);
-  fail(ErrorKind::index, "{}: index {} at position {} is out of range for axis {} of size {} (valid: {})",
-       op, key, where, index.axis, index.extent, valid);
+  fail(ErrorKind::index,
+       "{}: index {} at position {} is out of range for axis {} of size {} (valid: {})", op, key,
+       where, index.axis, index.extent, valid);
 }
 
 void report_too_few(const char* op, int64_t trues, int64_t limit, bool source_side) {

@@ -8,7 +8,7 @@
 #include "core/layout.h"
 #include "core/memory.h"
 #include "transfer/map.h"
-#include "transfer/plan.h"
+#include "transfer/plan_cache.h"
 #include "transfer/recorder.h"
 
 namespace sow {
@@ -48,7 +48,7 @@ class Workspace {
  private:
   size_t bytes_;
   char* heap_ = nullptr;
-  alignas(64) char local_[4096];
+  alignas(64) char local_[16384];
 };
 
 void* allocate_cpu(size_t bytes, int) {
@@ -66,17 +66,13 @@ void copy_cpu(void* to, const void* from, size_t bytes, int) { std::memcpy(to, f
 void run_cpu(const Transfer& transfer, int) {
   const FloatStateGuard guard;
   check_indices(transfer);
-  Canonical canonical;
-  if (transfer.mask_side == MaskSide::none) {
-    canonical = canonicalize(transfer);
-  } else {
-    for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
-  }
+  const Planned& planned = planned_for(transfer);
+  const Canonical& canonical = planned.canonical;
   if (canonical.empty) {
     if (explanation != nullptr) *explanation += text("{}: nothing to do\n", transfer.op);
     return;
   }
-  const Plan plan = plan_transfer(transfer, canonical);
+  const Plan& plan = planned.plan;
   if (explanation != nullptr) {
     *explanation += describe(transfer, canonical, plan);
     if (is_kept(transfer)) return;

@@ -21,7 +21,7 @@ struct Update {
 };
 
 // Adds what the index tensors say at this position, or returns false if a key is dropped.
-bool add_indices(const std::vector<IndexOperand>& indices, const std::vector<int64_t>& at,
+bool add_indices(const IndexOperands& indices, const std::vector<int64_t>& at,
                  Bounds bounds, int64_t& offset) {
   for (const IndexOperand& index : indices) {
     int64_t place = 0;

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
+#include "core/inline_vector.h"
 #include "sow/index.h"
 #include "sow/ops.h"
 
@@ -37,6 +37,8 @@ struct IndexOperand {
   bool separate = false;  // the components are index tensors of their own (index_put)
 };
 
+using IndexOperands = InlineVector<IndexOperand, 1>;
+
 // Which side is addressed by the rank of a true in the mask (the other side is affine).
 enum class MaskSide : uint8_t {
   none,
@@ -53,8 +55,8 @@ struct Transfer {
   Operand src;  // data == nullptr: the scalar below, for every position
   alignas(16) std::byte scalar[16] = {};
 
-  std::vector<IndexOperand> dst_index;
-  std::vector<IndexOperand> src_index;
+  IndexOperands dst_index;
+  IndexOperands src_index;
   Bounds bounds = Bounds::error;
   const IndexOrder* order = nullptr;  // of dst_index[0], if somebody holds it
 

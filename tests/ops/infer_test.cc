@@ -8,13 +8,14 @@ namespace {
 using detail::Attrs;
 using detail::Call;
 using detail::Meta;
+using detail::Metas;
 using detail::OpDef;
 
 Meta meta(const Dims& shape, DType dtype = DType::float32) { return {dtype, shape, {}}; }
 Meta keys(const Dims& shape) { return meta(shape, DType::int64); }
 Meta mask(const Dims& shape) { return meta(shape, DType::bool_); }
 
-Dims infer(const OpDef& op, const std::vector<Meta>& inputs, const Attrs& attrs = {},
+Dims infer(const OpDef& op, const Metas& inputs, const Attrs& attrs = {},
            bool in_place = false) {
   Call call;
   call.op = &op;

@@ -13,6 +13,7 @@ namespace {
 using detail::Axis;
 using detail::Canonical;
 using detail::IndexOperand;
+using detail::IndexOperands;
 using detail::kDropped;
 using detail::Transfer;
 
@@ -31,7 +32,7 @@ int64_t element_count(const Dims& shape) {
   return count;
 }
 
-int64_t address(const Transfer& t, const Dims& strides, const std::vector<IndexOperand>& indices,
+int64_t address(const Transfer& t, const Dims& strides, const IndexOperands& indices,
                 const std::vector<int64_t>& at) {
   int64_t offset = 0;
   for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];

@@ -1,0 +1,16 @@
+// The plans that a thread made lately, so that small calls that are alike are planned once.
+#pragma once
+
+#include "transfer/plan.h"
+
+namespace sow::detail {
+
+struct Planned {
+  Canonical canonical;  // of a Transfer under a mask only `empty` is filled in
+  Plan plan;            // without a strategy where there is nothing to do
+};
+
+// Valid until this thread asks for the next one.
+const Planned& planned_for(const Transfer& transfer);
+
+}  // namespace sow::detail
