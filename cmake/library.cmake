@@ -38,6 +38,8 @@ target_include_directories(sow PUBLIC
   "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_libraries(sow PRIVATE OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+# Its own functions are called directly, not through a table in which others could replace them.
+target_link_options(sow PRIVATE -Wl,-Bsymbolic-functions)
 
 add_library(sow_internal STATIC $<TARGET_OBJECTS:sow_objects>)
 target_include_directories(sow_internal PUBLIC

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "arrays.h"
@@ -188,6 +189,21 @@ Tensor from_numpy(nb::handle object, Site site, Access access) {
                     Tensor::empty(shape, DType::bool_).strides(), {}, false, copy.ptr());
 }
 
+namespace {
+
+// A capsule that keeps the tensor's memory: lighter than a sow.Tensor, which nobody would look at.
+nb::object keeper_of(const Tensor& tensor) {
+  auto kept = std::make_unique<Tensor>(tensor);
+  nb::object capsule = nb::steal(PyCapsule_New(kept.get(), nullptr, [](PyObject* self) {
+    delete static_cast<Tensor*>(PyCapsule_GetPointer(self, nullptr));
+  }));
+  if (!capsule) throw nb::python_error();
+  kept.release();
+  return capsule;
+}
+
+}  // namespace
+
 nb::object to_numpy(const Tensor& tensor, nb::handle like) {
   need_numpy();
   if (tensor.device().type != DeviceType::cpu) {
@@ -202,7 +218,7 @@ nb::object to_numpy(const Tensor& tensor, nb::handle like) {
     extents[i] = tensor.shape()[i];
     strides[i] = tensor.strides()[i] * size;
   }
-  nb::object owner = nb::cast(tensor);
+  nb::object owner = keeper_of(tensor);
   nb::object array = nb::steal(PyArray_NewFromDescr(
       &PyArray_Type, descr_for(tensor.dtype(), like), static_cast<int>(rank), extents, strides,
       tensor.data(), tensor.read_only() ? 0 : NPY_ARRAY_WRITEABLE, nullptr));

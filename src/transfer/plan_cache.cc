@@ -21,7 +21,7 @@ class Facts {
     add(static_cast<int64_t>(t.dtype) | static_cast<int64_t>(t.reduce) << 8 |
         static_cast<int64_t>(t.bounds) << 16 | static_cast<int64_t>(t.mask_side) << 24 |
         int64_t{t.include_self} << 32 | int64_t{t.negate} << 33 | int64_t{has_source} << 34 |
-        int64_t{has_base} << 35 | static_cast<int64_t>(t.shape.size()) << 40 |
+        int64_t{has_base} << 35 | int64_t{t.clear_rest} << 36 | static_cast<int64_t>(t.shape.size()) << 40 |
         static_cast<int64_t>(t.dst_index.size()) << 48 |
         static_cast<int64_t>(t.src_index.size()) << 56);
     add(threads);
