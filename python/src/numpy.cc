@@ -4,6 +4,7 @@
 #include <numpy/arrayobject.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -165,7 +166,7 @@ Tensor from_numpy(nb::handle object, Site site, Access access) {
   }
 
   const int rank = PyArray_NDIM(array);
-  const auto size = static_cast<npy_intp>(size_of(dtype));
+  const int shift = std::countr_zero(size_of(dtype));  // divisions are dear
   const npy_intp* extents = PyArray_DIMS(array);
   const npy_intp* bytes = PyArray_STRIDES(array);
   Dims shape(reinterpret_cast<const int64_t*>(extents), static_cast<size_t>(rank));
@@ -173,11 +174,12 @@ Tensor from_numpy(nb::handle object, Site site, Access access) {
   strides.resize(static_cast<size_t>(rank));
   bool regular = (PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED) != 0;
   for (int i = 0; i < rank; ++i) {
-    strides[i] = bytes[i] / size;
-    regular = regular && (bytes[i] % size == 0 || extents[i] < 2);
+    strides[i] = bytes[i] >> shift;
+    regular = regular && (strides[i] << shift == bytes[i] || extents[i] < 2);
   }
   if (regular)
-    return wrap_owned(PyArray_DATA(array), dtype, std::move(shape), strides, {}, !writeable, object.ptr());
+    return wrap_owned(PyArray_DATA(array), dtype, std::move(shape), strides, {}, !writeable,
+                      object.ptr());
   if (access == Access::write) {
     raise(PyExc_ValueError, std::string(site.op) + ": " + site.argument +
                                 " is a numpy.ndarray whose elements are not aligned in memory");

@@ -8,6 +8,8 @@
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
 #include "cpu/tuning.h"
+#include "cpu/word.h"
+#include "transfer/key_runs.h"
 
 namespace sow::detail {
 
@@ -62,11 +64,12 @@ struct Run {
   int64_t count;
 };
 
-// One checked index, and values that lie one after the other: nothing but codes has to be made.
+// One checked index, and values that lie one after the other or are all the same: nothing but codes
+// has to be made.
 bool is_plain(const Transfer& t, const Canonical& all) {
-  if (t.dst_index.size() != 1 || !t.src_index.empty() || t.src.data == nullptr || t.negate)
-    return false;
+  if (t.dst_index.size() != 1 || !t.src_index.empty() || t.negate) return false;
   if (t.bounds != Bounds::error && t.bounds != Bounds::promise) return false;
+  if (t.src.data == nullptr) return true;
   int64_t step = 1;
   for (size_t i = all.items.size(); i-- > 0;) {
     if (all.items[i].src != step) return false;
@@ -83,17 +86,13 @@ void decode_axis(const Axis& axis, const IndexOperand& index, uint32_t step, con
   const uint32_t scale = static_cast<uint32_t>(index.scale / step),
                  walk = static_cast<uint32_t>(axis.dst / step);
   const int64_t stride = axis.index[0];
-  // Keys in [-extent, extent) fit 32 bits, so the rest of a longer one only repeats its sign.
-  const auto wrapped = [&](int64_t i) {
-    const auto key = static_cast<int32_t>(keys[i]);
-    return static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
-  };
-  if (stride == 1 && scale == 1 && walk == 0) {  // what compilers make vectors of
-    for (int64_t i = 0; i < axis.size; ++i) cells[i] = code + wrapped(i);
-    return;
-  }
+  if (stride == 1 && scale == 1 && walk == 0)
+    return wrap_keys(keys, axis.size, extent, code, cells);
   for (int64_t i = 0; i < axis.size; ++i) {
-    cells[i] = code + scale * wrapped(i * stride) + walk * static_cast<uint32_t>(i);
+    const auto key = static_cast<int32_t>(keys[i * stride]);
+    const uint32_t wrapped =
+        static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
+    cells[i] = code + scale * wrapped + walk * static_cast<uint32_t>(i);
   }
 }
 
@@ -117,22 +116,30 @@ void decode_plain(const Transfer& t, const Canonical& all, const PlaceCode& plac
   }
 }
 
+void fill_values(const Transfer& t, int64_t count, int size, char* values) {
+  with_width(static_cast<size_t>(size), [&](auto width) {
+    Word<width()> value;
+    std::memcpy(&value, t.scalar, sizeof(value));
+    std::fill_n(reinterpret_cast<Word<width()>*>(values), count, value);
+  });
+}
+
 // Calls f(Run) once, or not at all where every update was dropped.
 template <class F>
 void with_run(const Transfer& t, const Canonical& all, const PlaceCode& places,
               const FoldKernels& kernels, F&& f) {
   const bool few_places = places.count() <= INT32_MAX && places.step() <= INT32_MAX;
+  uint32_t cells[kMostUpdates];
+  alignas(16) char values[kMostUpdates * 16];
   if (few_places && !all.items.empty() && is_plain(t, all)) {
-    uint32_t cells[kMostUpdates];
     if (t.dst_index[0].dtype == DType::int32) {
       decode_plain<int32_t>(t, all, places, cells);
     } else {
       decode_plain<int64_t>(t, all, places, cells);
     }
-    return f(Run{cells, t.src.data, all.item_count});
+    if (t.src.data == nullptr) fill_values(t, all.item_count, kernels.value_size, values);
+    return f(Run{cells, t.src.data == nullptr ? values : t.src.data, all.item_count});
   }
-  uint32_t cells[kMostUpdates];
-  alignas(16) char values[kMostUpdates * 16];
   int64_t count = 0;
   CodeReader reader(t, all, kernels, places);
   reader.read(outer_base(all, 0), 0, all.item_count,
@@ -168,7 +175,7 @@ void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
 
 const Strategy k_small = {
     .name = "small",
-    .says = "few updates in one run, sums in a plain float64 a place where those are exact",
+    .says = "few updates in one run; sums in a plain float64 a place, where that is exact",
     .supports = supports,
     .cost = cost,
     .workspace = workspace,

@@ -5,33 +5,22 @@
 #include "core/layout.h"
 #include "core/parallel.h"
 #include "transfer/check.h"
+#include "transfer/key_runs.h"
 
 namespace sow::detail {
 
 namespace {
 
-// Whether -extent <= key < extent for all of them. A key's distances from both ends are then not
-// negative: one sign bit answers for a whole run, without a comparison a key.
 template <class K>
 bool run_in_range(const K* keys, int64_t stride, int64_t count, int64_t extent) {
-  if (extent > INT64_MAX / 2) {  // the distance from the far end could wrap
-    for (int64_t i = 0; i < count; ++i) {
-      if (keys[i * stride] < -extent || keys[i * stride] >= extent) return false;
-    }
-    return true;
+  if (stride == 1 && extent <= INT64_MAX / 2) return keys_in_range(keys, count, extent);
+  int64_t low = 0, high = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t key = keys[i * stride];
+    low = std::min(low, key);
+    high = std::max(high, key);
   }
-  const uint64_t lowest = static_cast<uint64_t>(-extent),
-                 highest = static_cast<uint64_t>(extent - 1);
-  uint64_t distances = 0;
-  const auto look = [&](int64_t key) {
-    distances |= (static_cast<uint64_t>(key) - lowest) | (highest - static_cast<uint64_t>(key));
-  };
-  if (stride == 1) {
-    for (int64_t i = 0; i < count; ++i) look(keys[i]);
-  } else {
-    for (int64_t i = 0; i < count; ++i) look(keys[i * stride]);
-  }
-  return static_cast<int64_t>(distances) >= 0;
+  return low >= -extent && high < extent;
 }
 
 bool run_in_range(const IndexOperand& index, int64_t offset, int64_t stride, int64_t count) {

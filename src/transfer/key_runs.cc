@@ -1,0 +1,93 @@
+// One loop for each, compiled for every instruction set.
+#include "transfer/key_runs.h"
+
+#include "core/isa.h"
+
+namespace sow::detail {
+
+namespace {
+
+// A key in range has distances from both ends that are not negative: one sign bit answers for a
+// whole run, without a comparison a key.
+template <class K>
+[[gnu::always_inline]] inline bool in_range(const K* keys, int64_t count, int64_t extent) {
+  const uint64_t lowest = static_cast<uint64_t>(-extent),
+                 highest = static_cast<uint64_t>(extent - 1);
+  uint64_t distances = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto key = static_cast<uint64_t>(static_cast<int64_t>(keys[i]));
+    distances |= (key - lowest) | (highest - key);
+  }
+  return static_cast<int64_t>(distances) >= 0;
+}
+
+// Keys in [-extent, extent) fit 32 bits, so the rest of a longer one only repeats its sign.
+template <class K>
+[[gnu::always_inline]] inline void wrap(const K* keys, int64_t count, uint32_t extent,
+                                        uint32_t first, uint32_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto key = static_cast<int32_t>(keys[i]);
+    out[i] = first + static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
+  }
+}
+
+template <class K>
+SOW_TARGET_AVX2 bool in_range_avx2(const K* keys, int64_t count, int64_t extent) {
+  return in_range(keys, count, extent);
+}
+template <class K>
+SOW_TARGET_AVX512 bool in_range_avx512(const K* keys, int64_t count, int64_t extent) {
+  return in_range(keys, count, extent);
+}
+template <class K>
+SOW_TARGET_AVX2 void wrap_avx2(const K* keys, int64_t count, uint32_t extent, uint32_t first,
+                               uint32_t* out) {
+  wrap(keys, count, extent, first, out);
+}
+template <class K>
+SOW_TARGET_AVX512 void wrap_avx512(const K* keys, int64_t count, uint32_t extent, uint32_t first,
+                                   uint32_t* out) {
+  wrap(keys, count, extent, first, out);
+}
+
+template <class K>
+bool in_range_here(const K* keys, int64_t count, int64_t extent) {
+  switch (current_isa()) {
+    case Isa::avx512:
+      return in_range_avx512(keys, count, extent);
+    case Isa::avx2:
+      return in_range_avx2(keys, count, extent);
+    default:
+      return in_range(keys, count, extent);
+  }
+}
+
+template <class K>
+void wrap_here(const K* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out) {
+  switch (current_isa()) {
+    case Isa::avx512:
+      return wrap_avx512(keys, count, extent, first, out);
+    case Isa::avx2:
+      return wrap_avx2(keys, count, extent, first, out);
+    default:
+      return wrap(keys, count, extent, first, out);
+  }
+}
+
+}  // namespace
+
+bool keys_in_range(const int32_t* keys, int64_t count, int64_t extent) {
+  return in_range_here(keys, count, extent);
+}
+bool keys_in_range(const int64_t* keys, int64_t count, int64_t extent) {
+  return in_range_here(keys, count, extent);
+}
+
+void wrap_keys(const int32_t* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out) {
+  wrap_here(keys, count, extent, first, out);
+}
+void wrap_keys(const int64_t* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out) {
+  wrap_here(keys, count, extent, first, out);
+}
+
+}  // namespace sow::detail
