@@ -27,7 +27,8 @@ Problem make(std::mt19937_64& random, const DenseRows& rows, DType dtype, Reduce
   t.shape = {rows.items, rows.columns};
   problem.dst = random_elements(random, dtype, rows.places * rows.columns, values);
   t.dst = {problem.dst.data(), {0, 1}};
-  problem.src = random_elements(random, dtype, rows.items * rows.columns + 128 / size, values);
+  problem.src =
+      random_elements(random, dtype, rows.items * rows.columns + 64 / size + rows.shift, values);
   const int64_t line = -reinterpret_cast<intptr_t>(problem.src.data()) & 63;
   t.src = {problem.src.data() + line + rows.shift * size, {rows.columns, 1}};
   std::vector<int64_t> keys(static_cast<size_t>(rows.items));
