@@ -293,7 +293,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
                                       : ns.update + ns.cell * places / updates;
   const double buckets = static_cast<double>(layout.buckets) * tuning::kTaskNs;
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs +
-         buckets + updates * (tuning::kPartitionNs + fold) / layout.workers;
+         buckets + updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -134,8 +134,8 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
       1 + static_cast<double>(layout.updates) / (layout.workers * 4.0 * tuning::kWindowUpdates);
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 2 * tuning::kRegionNs +
          cells * (tuning::kMergeNs + (layout.window != nullptr ? batches * tuning::kFlushNs : 0)) +
-         static_cast<double>(layout.updates) * (ns.update + tuning::miss_ns(bytes)) /
-             layout.workers;
+         static_cast<double>(layout.updates) *
+             (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -25,6 +25,14 @@ inline double far_keys_ns(const Canonical& c) {
   return far ? tuning::kFarKeyNs : 0;
 }
 
+// What an update costs more when its place has to be made up of several positions or keys.
+inline double decode_ns(const Transfer& t, const Canonical& c) {
+  const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
+  const bool plain = checked && t.dst_index.size() == 1 && t.src_index.empty() &&
+                     c.items.size() == 1 && c.outer_count == 1 && c.row.size == 1;
+  return plain ? 0 : tuning::kDecodeNs;
+}
+
 // The bytes of the operands, of the destination only the part that the Transfer can reach.
 inline int64_t operand_bytes(const Transfer& t, const Canonical& c) {
   const int64_t size = static_cast<int64_t>(size_of(t.dtype));
