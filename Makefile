@@ -1,12 +1,13 @@
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel peers format clean test-gpu
+.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel peers format clean test-gpu bench-gpu
 
 help:
 	@echo "make demo         install what is missing, build, and run every example"
 	@echo "make test         every test: C++, Python, sanitizers, fuzzing, installed package"
 	@echo "make test-long    the same with ten times the random problems and longer fuzzing"
 	@echo "make test-gpu     the tests of the CUDA backend, on a machine with a GPU (PYTHON names the interpreter)"
+	@echo "make bench-gpu    the race on this machine's GPU, beside PyTorch, JAX and CuPy"
 	@echo "make build        the library and its examples, into build/release"
 	@echo "make python       build the Python package and install it into .venv"
 	@echo "make wheel        a wheel for each Python found, into dist/, each tried in an empty environment"
@@ -40,6 +41,9 @@ test-long:
 
 test-gpu:
 	@scripts/test_gpu
+
+bench-gpu:
+	@scripts/bench_gpu
 
 bench bench-quick: python peers
 	@cd bench && ../.venv/bin/python -m race --out ../build/bench $(if $(filter bench-quick,$@),--quick)

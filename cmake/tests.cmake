@@ -35,6 +35,12 @@ foreach(folder IN LISTS test_folders)
   set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 3000 RUN_SERIAL ON)
 endforeach()
 
+# A CUDA backend that fails in every way it could.
+add_library(fake_cuda MODULE tests/core/fake/backend.cc)
+target_include_directories(fake_cuda PRIVATE include src "${PROJECT_BINARY_DIR}/include")
+target_compile_definitions(core_tests PRIVATE "SOW_FAKE_CUDA=\"$<TARGET_FILE:fake_cuda>\"")
+add_dependencies(core_tests fake_cuda)
+
 if(SOW_BUILD_FUZZ)
   include(cmake/fuzz.cmake)
 endif()

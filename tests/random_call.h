@@ -30,7 +30,9 @@ struct Outcome {
 
 class RandomCall {
  public:
-  explicit RandomCall(Draw draw) : draw_(std::move(draw)), values_(draw_.bits()) {
+  // Draws the same call for every device.
+  explicit RandomCall(Draw draw, Device device = {})
+      : draw_(std::move(draw)), values_(draw_.bits()), device_(device) {
     dtype_ = static_cast<DType>(draw_.between(0, kDTypeCount - 1));
     kind_ = draw_kind(draw_);
     bounds_ = draw_.pick({Bounds::error, Bounds::error, Bounds::drop, Bounds::clip});
@@ -44,7 +46,8 @@ class RandomCall {
 
   const std::string& name() const { return name_; }
 
-  Outcome run(const char* strategy, int threads) const {
+  // On a device errors that depend on data come late: `settle` raises them.
+  Outcome run(const char* strategy, int threads, const std::function<void()>& settle = [] {}) const {
     const int previous = get_num_threads();
     set_num_threads(threads);
     const detail::ForceStrategy forced(strategy);
@@ -52,6 +55,7 @@ class RandomCall {
     const Tensor x = same_layout(x_);
     try {
       const Tensor result = call_(x);
+      settle();
       outcome.shape = to_string(result.shape());
       outcome.result = bytes(result);
     } catch (const Error& error) {
@@ -66,7 +70,7 @@ class RandomCall {
   using Function = std::function<Tensor(const Tensor& x)>;
 
   static std::vector<char> bytes(const Tensor& tensor) {
-    const Tensor dense = tensor.clone();
+    const Tensor dense = tensor.clone().to({});
     const char* data = static_cast<const char*>(dense.data());
     return std::vector<char>(data, data + dense.nbytes());
   }
@@ -84,6 +88,7 @@ class RandomCall {
     if (how == 2 && rank >= 1) outer[rank - 1] = 2 * outer[rank - 1];
     Tensor base = Tensor::empty(outer, dtype);
     fill_random(values_, dtype, kind_, base.numel(), base.data());
+    base = base.to(device_);
     if (how == 1 && rank >= 2) base = base.transpose(0, static_cast<int64_t>(rank) - 1);
     if (how == 2 && rank >= 1) base = base.slice(-1, 0, kEnd, 2);
     if (how == 3 && rank >= 1) base = base.flip(draw_.between(0, static_cast<int64_t>(rank) - 1));
@@ -104,7 +109,7 @@ class RandomCall {
     }
     Dims wide = x.shape();
     wide[rank - 1] *= 2;
-    const Tensor view = Tensor::zeros(wide, x.dtype()).slice(-1, 0, kEnd, 2);
+    const Tensor view = Tensor::zeros(wide, x.dtype(), x.device()).slice(-1, 0, kEnd, 2);
     return view.copy_(x);
   }
 
@@ -119,8 +124,8 @@ class RandomCall {
       const bool bad = extent == 0 || values_.chance(beyond);
       key = bad ? values_.between(-extent - 2, extent + 2) : values_.between(-extent, extent - 1);
     }
-    if (!narrow) return Tensor::of(wide, shape);
-    return Tensor::of(std::vector<int32_t>(wide.begin(), wide.end()), shape);
+    if (!narrow) return Tensor::of(wide, shape).to(device_);
+    return Tensor::of(std::vector<int32_t>(wide.begin(), wide.end()), shape).to(device_);
   }
 
   // The axis of x that the call addresses, for making shapes that fit.
@@ -322,6 +327,7 @@ class RandomCall {
 
   Draw draw_;
   Draw values_;
+  Device device_;
   DType dtype_ = DType::float32;
   ValueKind kind_ = ValueKind::bits;
   Bounds bounds_ = Bounds::error;

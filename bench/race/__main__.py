@@ -16,8 +16,9 @@ from typing import Any
 from . import machine, report, table
 from .cases import all_cases
 from .contender import Contender
+from .device_cases import PEERS, device_cases
 from .peers import NAMES
-from .run import FULL, QUICK, Race
+from .run import DEVICE, FULL, QUICK, Race
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -29,7 +30,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="the rows with goals, in less than two minutes")
     parser.add_argument("--only", metavar="PATTERN", action="append", default=[], help="cases whose name or group matches")
-    parser.add_argument("--peers", default=",".join(NAMES), help="who takes part, separated by commas")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the arrays lie")
+    parser.add_argument("--peers", default=",".join([*NAMES, *PEERS]), help="who takes part, separated by commas")
     parser.add_argument("--threads", type=int, default=machine.processors())
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
     parser.add_argument("--document", type=pathlib.Path, metavar="PAGE", help="put the last run's table into this page")
@@ -66,11 +68,11 @@ def shared_folder() -> pathlib.Path:
     return pathlib.Path(tempfile.mkdtemp(prefix="sow-race-", dir=memory if memory.is_dir() else None))
 
 
-def start(names: list[str], threads: int, logs: pathlib.Path) -> list[Contender]:
+def start(names: list[str], threads: int, logs: pathlib.Path, device: str) -> list[Contender]:
     """All libraries are imported at once; those that are not there are left out."""
     for name in names:
         (logs / f"{name}.log").unlink(missing_ok=True)
-    contenders = [Contender(name, threads, logs) for name in names]
+    contenders = [Contender(name, threads, logs, device) for name in names]
     there = [contender for contender in contenders if contender.greet()]
     for contender in contenders:
         if contender not in there:
@@ -79,7 +81,8 @@ def start(names: list[str], threads: int, logs: pathlib.Path) -> list[Contender]
 
 
 def race(options: argparse.Namespace) -> int:
-    cases = all_cases(options.quick, options.threads)
+    on_device = options.device == "cuda"
+    cases = device_cases() if on_device else all_cases(options.quick, options.threads)
     if options.only:
         cases = [case for case in cases
                  if any(fnmatch.fnmatch(case.name, f"*{p}*") or fnmatch.fnmatch(case.group, f"*{p}*") for p in options.only)]
@@ -89,11 +92,17 @@ def race(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     shared = shared_folder()
     about = machine.describe()
-    contenders = start([name for name in NAMES if name in options.peers.split(",")], options.threads, options.out)
+    names = [name for name in (PEERS if on_device else NAMES) if name in options.peers.split(",")]
+    contenders = start(names, options.threads, options.out, options.device)
+    if not contenders:
+        print("nobody takes part", file=sys.stderr)
+        return 1
+    device = contenders[0].device_name
     results = []
     try:
         progress = Progress(len(cases))
-        runner = Race(contenders, options.threads, QUICK if options.quick else FULL, shared, progress.say)
+        budget = DEVICE if on_device else QUICK if options.quick else FULL
+        runner = Race(contenders, options.threads, budget, shared, progress.say, device)
         for case in cases:
             results.append(runner.run(case))
             progress.finish(results[-1])
@@ -105,7 +114,7 @@ def race(options: argparse.Namespace) -> int:
         shutil.rmtree(shared, ignore_errors=True)
     if not results:
         return 1
-    run = {"machine": about, "threads": options.threads, "versions": {c.name: c.version for c in contenders},
+    run = {"machine": about, **({"device": device} if device else {}), "threads": options.threads, "versions": {c.name: c.version for c in contenders},
            "bandwidth": statistics.median(result["bandwidth"] for result in results), "results": results}
     report.write(run, options.out)
     table.show(results)

@@ -16,14 +16,14 @@ class Case:
 
     name: str
     group: str  # "table", or the line of a plot
-    kind: str  # masked, along, rows (a width of 1: elements), diagonal
+    kind: str  # masked, along, rows (a width of 1: elements), diagonal; on a GPU also cache, nd
     reduce: str = "add"
     dtype: str = "float32"
     shape: tuple[int, ...] = ()  # of the destination
     items: tuple[int, ...] = ()  # shape of the index, or of the mask
     axis: int = 0
     density: float = 0.5  # of a mask's trues
-    index: str = "uniform"  # uniform, zipf, sorted
+    index: str = "uniform"  # uniform, zipf, sorted; on a GPU also hot, distinct
     values: str = "normal"  # normal, wide (exponents over the whole range)
     in_place: bool = True
     backward: bool = False
@@ -32,6 +32,7 @@ class Case:
     x: float = 0  # where it stands on its group's line
     floor_bytes: int = 0
     goals: tuple[tuple[str, float], ...] = ()  # (peer or "best", times faster)
+    limit: float = 0  # seconds that it may take on the GPU its goals are for
     peers: tuple[str, ...] = ()  # empty: all
     quick: bool = False
 
@@ -40,6 +41,9 @@ class Case:
         """Cases with the same key run on the same arrays."""
         parts = [self.kind, self.dtype, self.shape, self.items, self.axis, self.density, self.index, self.values]
         return "-".join(str(part) for part in parts).replace(" ", "")
+
+    def with_floor(self, floor_bytes: int) -> Case:
+        return dataclasses.replace(self, floor_bytes=floor_bytes)
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

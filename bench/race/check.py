@@ -83,6 +83,26 @@ def differences(case: Case, arrays: Arrays, a: np.ndarray, b: np.ndarray, step: 
     return f"{wrong.sum()} of {a.size} elements differ, by up to {np.nanmax(np.abs(a - b)[wrong]):.3g}" if wrong.any() else ""
 
 
+def differs_on_device(case: Case, expected: list[dict[str, Any]], found: list[dict[str, Any]], bounds: str, of: str) -> str:
+    """The same on a GPU, where whoever prepared first has computed how far the shown places may be off."""
+    if len(expected) != len(found):
+        return "another number of results"
+    for number, (ours, theirs) in enumerate(zip(expected, found)):
+        a, b = read(ours), read(theirs)
+        if a.shape != b.shape:
+            return f"{b.size} elements instead of {a.size}"
+        allowed: Any = np.fromfile(bounds) if bounds and number == 0 else 0.0
+        if number == 1:
+            allowed = 64 * EPSILON[case.dtype] * np.maximum(np.abs(a), np.abs(b)) + 1e-30
+        elif of == "result":
+            allowed = allowed * np.maximum(np.abs(a), np.abs(b)) + 1e-37
+        with np.errstate(invalid="ignore"):
+            wrong = ~((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
+        if wrong.mean() > (0.001 if number == 1 else 0.0):
+            return f"{wrong.sum()} of {a.size} shown elements differ"
+    return ""
+
+
 def is_nearest(exact: Fraction, found: np.generic, dtype: str) -> bool:
     """Whether no neighbour of a float is closer to the real number."""
     if dtype == "bfloat16":

@@ -15,8 +15,9 @@ QUIET = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "
 
 
 class Contender:
-    def __init__(self, name: str, threads: int, logs: pathlib.Path) -> None:
-        self.name, self.threads = name, threads
+    def __init__(self, name: str, threads: int, logs: pathlib.Path, device: str = "cpu") -> None:
+        self.name, self.threads, self.device = name, threads, device
+        self.device_name = ""
         self.log = logs / f"{name}.log"
         self.version = ""
         self.missing = ""
@@ -28,17 +29,19 @@ class Contender:
         environment = {**os.environ, **QUIET}
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             environment[name] = str(self.threads)
+        if self.device == "cuda":
+            environment.update({"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
         top = root.parents[package.count(".")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(top), environment.get("PYTHONPATH")]))
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"{package}.worker", self.name, str(self.threads)],
+                [sys.executable, "-m", f"{package}.worker", self.name, str(self.threads), self.device],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment)
 
     def greet(self) -> bool:
         """Waits for the library to be imported."""
         answer = self.read(180)
-        self.version = answer.get("version", "")
+        self.version, self.device_name = answer.get("version", ""), answer.get("device", "")
         self.missing = answer.get("missing", answer.get("error", ""))
         return bool(self.version)
 

@@ -42,6 +42,8 @@ sums, the same bits on any number of threads, with every index checked.</p>
 def machine_line(run: dict[str, Any]) -> str:
     machine = run["machine"]
     versions = ", ".join(f"{TITLES[name]} {version}" for name, version in run["versions"].items())
+    if run.get("device"):
+        return f"{machine['date']}: {run['device']}, copies at {run['bandwidth'] / 1e12:.2f} TB/s. {versions}."
     speed = f", copies at {run['bandwidth'] / 1e9:.1f} GB/s" if run.get("bandwidth") else ""
     return (f"{machine['date']}: {machine['processor']}, {run['threads']} of {machine['processors']} processors, "
             f"{machine['system']}{speed}. {versions}.")
@@ -104,13 +106,15 @@ def html_table(results: list[Result]) -> str:
     return "<table>" + "".join(rows) + "</table>"
 
 
-def file_of(picture: str) -> str:
-    return picture.replace(": ", "-").replace(" ", "_").replace("^", "") + ".svg"
+def file_of(picture: str, device: str = "") -> str:
+    return ("gpu-" if device else "") + picture.replace(": ", "-").replace(" ", "_").replace("^", "") + ".svg"
 
 
 def document(run: dict[str, Any], page: pathlib.Path) -> None:
     """Puts the table of a run between the marks of a page, and its pictures beside it."""
-    begin, end = "<!-- the race -->\n", "<!-- end of the race -->\n"
+    device = run.get("device", "")
+    race = "the race on a GPU" if device else "the race"
+    begin, end = f"<!-- {race} -->\n", f"<!-- end of {race} -->\n"
     words = page.read_text()
     before, rest = words.split(begin)
     after = rest.split(end)[1]
@@ -119,8 +123,8 @@ def document(run: dict[str, Any], page: pathlib.Path) -> None:
     parts = [machine_line(run), table.markdown([r for r in run["results"] if r["case"]["group"] == "table"])]
     others = [r for r in run["results"] if r["case"]["group"] != "table"]
     for name, picture in pictures(run["results"]).items():
-        (folder / file_of(name)).write_text(picture)
-        parts.append(f"![{name}](pictures/{file_of(name)})\n")
+        (folder / file_of(name, device)).write_text(picture)
+        parts.append(f"![{name}](pictures/{file_of(name, device)})\n")
     if others:
         parts.append("Along the lines of the pictures, and for other types, indices and values:\n\n" + table.markdown(others))
     page.write_text(before + begin + "\n" + "\n\n".join(parts) + "\n" + end + after)

@@ -27,6 +27,7 @@ class Budget:
 
 
 QUICK = Budget(0.7, 3, 7, False)
+DEVICE = Budget(0.15, 3, 7, False)
 FULL = Budget(5.0, 5, 21, True)
 
 
@@ -74,11 +75,22 @@ class Bandwidth:
         return self.bytes / best
 
 
+class DeviceBandwidth:
+    """The same on a GPU, measured by the first contender."""
+
+    def __init__(self, contender: Contender) -> None:
+        self.contender = contender
+
+    def measure(self) -> float:
+        return float(self.contender.ask(60, do="copy").get("bandwidth", 1.0))
+
+
 class Race:
     def __init__(self, contenders: list[Contender], threads: int, budget: Budget, shared: pathlib.Path,
-                 say: Callable[[str], None]) -> None:
+                 say: Callable[[str], None], device: str = "") -> None:
         self.contenders, self.threads, self.budget, self.shared, self.say = contenders, threads, budget, shared, say
-        self.bandwidth = Bandwidth(threads)
+        self.device = device  # the name of the GPU, if the arrays lie there
+        self.bandwidth: Bandwidth | DeviceBandwidth = DeviceBandwidth(contenders[0]) if device else Bandwidth(threads)
         self.arrays: data.Arrays = {}
         self.key = ""
 
@@ -88,7 +100,10 @@ class Race:
             for contender in self.contenders:
                 contender.ask(60, do="drop")
             shutil.rmtree(self.shared, ignore_errors=True)
-            self.arrays, self.key = data.make(case), case.data_key
+            self.key = case.data_key
+            if self.device:
+                return folder  # every contender draws them on the device
+            self.arrays = data.make(case)
             data.save(folder, self.arrays)
         return folder
 
@@ -98,11 +113,12 @@ class Race:
         before = self.bandwidth.measure()
         self.time(entries)
         bandwidth = max(before, self.bandwidth.measure())
-        return judge(case, entries, bandwidth)
+        return judge(case, entries, bandwidth, self.device)
 
     def prepare(self, case: Case, folder: pathlib.Path) -> list[Entry]:
         entries: list[Entry] = []
         expected: list[dict[str, Any]] = []
+        judgement: dict[str, Any] = {}
         for contender in self.contenders:
             if case.peers and contender.name not in case.peers:
                 continue
@@ -111,7 +127,9 @@ class Race:
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
             answer = contender.ask(240, do="prepare", case=case.as_dict(), folder=str(folder), out=str(out),
-                                   threads=case.threads or self.threads, compiled=self.budget.compiled)
+                                   threads=case.threads or self.threads, compiled=self.budget.compiled, judge=not judgement)
+            if "bounds" in answer:
+                judgement = answer
             if "error" in answer:
                 entries.append(Entry(contender.name, "", 0, error=answer["error"]))
             for number, way in enumerate(answer.get("ways", [])):
@@ -119,8 +137,10 @@ class Race:
                               explain=way.get("explain", ""))
                 if not entry.error and not expected:
                     expected = way["parts"]
-                    if contender.name == "sow":
+                    if contender.name == "sow" and not self.device:
                         entry.error = check.spot_check(case, self.arrays, expected[0])
+                elif not entry.error and self.device:
+                    entry.error = check.differs_on_device(case, expected, way["parts"], judgement["bounds"], judgement["of"])
                 elif not entry.error:
                     entry.error = check.differs(case, self.arrays, expected, way["parts"])
                 entries.append(entry)
@@ -158,7 +178,10 @@ def turn_of(seconds: float) -> tuple[int, int, bool]:
     return 1, 1, False
 
 
-def judge(case: Case, entries: list[Entry], bandwidth: float) -> dict[str, Any]:
+GOALS_FOR = "H200"  # limits in seconds are for this GPU
+
+
+def judge(case: Case, entries: list[Entry], bandwidth: float, device: str = "") -> dict[str, Any]:
     """What a case says: the best of each library, the ratio to the best of the others, goals."""
     best: dict[str, Entry] = {}
     for entry in entries:
@@ -173,6 +196,8 @@ def judge(case: Case, entries: list[Entry], bandwidth: float) -> dict[str, Any]:
         if ours is not None and rival in others:
             ratio = others[rival] / ours.seconds
             goals.append({"against": name, "times": times, "reached": ratio, "met": ratio >= times})
+    if ours is not None and case.limit and GOALS_FOR in device:
+        goals.append({"against": "time", "times": case.limit, "reached": ours.seconds, "met": ours.seconds <= case.limit})
     return {
         "case": case.as_dict(),
         "bandwidth": bandwidth,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 COLOURS = {"sow": "#1a7f37", "torch": "#d9480f", "numpy": "#4263eb", "jax": "#9c36b5", "paddle": "#0b7285",
-           "tensorflow": "#a57600", "floor": "#868e96"}
+           "tensorflow": "#a57600", "cupy": "#c2255c", "floor": "#868e96"}
 STYLE = "font-family:system-ui,sans-serif;font-size:12px"
 Points = list[tuple[float, float]]
 

@@ -28,7 +28,9 @@ def goal(result: Result) -> str:
     goals = result["goals"]
     if not goals:
         return ""
-    wanted = ", ".join(f"{g['times']:g}" + ("" if g["against"] == "best" else f" {TITLES[g['against']]}") for g in goals)
+    wanted = ", ".join(
+        duration(g["times"]) if g["against"] == "time" else
+        f"{g['times']:g}" + ("" if g["against"] == "best" else f" {TITLES[g['against']]}") for g in goals)
     return f"{wanted} {'met' if all(g['met'] for g in goals) else 'missed'}"
 
 

@@ -14,7 +14,7 @@ from .data import Arrays
 
 @dataclasses.dataclass
 class Way:
-    """`run` does the work and waits for it. What it changes, `reset` brings back, outside of the clock."""
+    """`run` does the work and, on a CPU, waits for it. What it changes, `reset` brings back, outside of the clock."""
 
     name: str
     run: Callable[[], Any]
@@ -22,6 +22,7 @@ class Way:
     reset: Callable[[], None] | None = None
     compiled: bool = False  # its first run compiles, whatever the second takes
     explain: Callable[[], str] | None = None
+    wait: Callable[[Any], Any] | None = None  # on a GPU: for libraries whose work events do not see
 
 
 class Peer(Protocol):

@@ -23,8 +23,9 @@ SHOWN = 1 << 22  # of a larger result every n-th element is compared
 
 
 class Worker:
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def __init__(self, name: str, peer: Peer, place: Any) -> None:
+        self.name, self.peer = name, peer
+        self.place = place  # where the arrays lie and how time is taken there
         self.arrays: data.Arrays = {}
         self.folder = ""
         self.ways: list[Way] = []
@@ -35,15 +36,15 @@ class Worker:
         case = Case.from_dict(order["case"])
         if self.folder != order["folder"]:
             self.arrays = {}
-            self.arrays, self.folder = data.load(pathlib.Path(order["folder"])), order["folder"]
+            self.arrays, self.folder = self.place.arrays(case, order["folder"]), order["folder"]
         self.peer.set_threads(order["threads"])
         answers = []
         for way in self.peer.ways(case, self.arrays, order["compiled"]):
-            answers.append(self.try_way(way, pathlib.Path(order["out"]), len(self.ways)))
+            answers.append(self.try_way(case, way, pathlib.Path(order["out"]), len(self.ways)))
             self.ways.append(way)
-        return {"ways": answers}
+        return {"ways": answers, **self.place.judgement(order, case, self.arrays)}
 
-    def try_way(self, way: Way, out: pathlib.Path, number: int) -> dict[str, Any]:
+    def try_way(self, case: Case, way: Way, out: pathlib.Path, number: int) -> dict[str, Any]:
         answer: dict[str, Any] = {"name": way.name}
         try:
             if way.reset:
@@ -53,11 +54,12 @@ class Worker:
             answer["seconds"] = time.perf_counter() - began
             answer["parts"] = []
             for part, array in enumerate(way.result(result)):
-                flat = np.ascontiguousarray(array).reshape(-1)
-                step = max(1, flat.size // SHOWN)
+                shown, step = self.place.shown(array)
+                if part == 0 and self.name == "sow":
+                    answer["error"] = self.place.spot_check(case, self.arrays, array)
                 file = out / f"{number}-{part}"
-                flat[::step].tofile(file)
-                answer["parts"].append({"file": str(file), "dtype": str(flat.dtype), "step": step})
+                shown.tofile(file)
+                answer["parts"].append({"file": str(file), "dtype": str(shown.dtype), "step": step})
             del result
             if answer["seconds"] < 0.4 or way.compiled:  # the first run also allocates and wakes threads
                 if answer["seconds"] < 0.01:
@@ -76,14 +78,10 @@ class Worker:
         for run in range(runs + warm):
             if way.reset:
                 way.reset()
-            call = way.run
             used = time.process_time()
-            began = time.perf_counter()
-            for _ in itertools.repeat(None, loops):
-                call()
-            ended = time.perf_counter()
+            seconds = self.place.seconds(way, loops)
             if run >= warm:
-                found.append(((ended - began) / loops, (time.process_time() - used) / loops))
+                found.append((seconds, (time.process_time() - used) / loops))
         gc.enable()
         return found
 
@@ -94,9 +92,45 @@ class Worker:
             times = self.clock(self.ways[order["way"]], order["runs"], order["loops"], order["warm"])
             return {"seconds": statistics.median(time for time, _ in times),
                     "processor": statistics.median(used for _, used in times)}
+        if order["do"] == "copy":
+            return {"bandwidth": self.place.bandwidth()}
         self.ways, self.arrays, self.folder = [], {}, ""
         gc.collect()
+        self.place.drop()
         return {}
+
+
+class Host:
+    """Arrays in the host's memory, and its clock."""
+
+    name = ""
+
+    def arrays(self, case: Case, folder: str) -> data.Arrays:
+        return data.load(pathlib.Path(folder))
+
+    def judgement(self, order: dict[str, Any], case: Case, arrays: data.Arrays) -> dict[str, Any]:
+        return {}  # the parent has the arrays too
+
+    def spot_check(self, case: Case, arrays: data.Arrays, result: Any) -> str:
+        return ""
+
+    def shown(self, array: Any) -> tuple[np.ndarray, int]:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        step = max(1, flat.size // SHOWN)
+        return flat[::step], step
+
+    def seconds(self, way: Way, loops: int) -> float:
+        call = way.run
+        began = time.perf_counter()
+        for _ in itertools.repeat(None, loops):
+            call()
+        return (time.perf_counter() - began) / loops
+
+    def bandwidth(self) -> float:
+        raise RuntimeError("the parent measures the host's memory")
+
+    def drop(self) -> None:
+        """Freed memory is NumPy's affair."""
 
 
 def main() -> None:
@@ -111,11 +145,16 @@ def main() -> None:
 
     try:
         peer: Any = importlib.import_module(f"{__package__}.peers.{name}_")
-        say({"version": peer.start(threads)})
+        place: Any = Host()
+        if sys.argv[3:] == ["cuda"]:
+            from .gpu import Gpu
+
+            place = Gpu()
+        say({"version": peer.start(threads), "device": place.name})
     except Exception as error:
         say({"missing": f"{type(error).__name__}: {error}"[:300]})
         return
-    worker = Worker(peer)
+    worker = Worker(name, peer, place)
     for line in sys.stdin:
         try:
             say(worker.answer(json.loads(line)))

@@ -5,6 +5,8 @@
 // next point where the library waits for the device, or by cuda::check().
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "sow/export.h"
@@ -38,6 +40,29 @@ class SOW_API StreamGuard {
   int device_;
 };
 SOW_API void* current_stream(int device = 0);
+// What `stream` is given from now on comes after what this thread's stream has been given.
+SOW_API void let_wait(void* stream, int device = 0);
+
+// Calls that were captured once and run as one launch, as often as wanted: nothing is planned or
+// asked for again. They read and write the tensors they were captured with, which must live as long;
+// results that the calls make themselves are made anew, at the same place, by every launch. Calls
+// that wait for the device (nonzero, masked_select, copies to the host) cannot be captured.
+//
+//   Tensor y;
+//   cuda::Graph graph = cuda::Graph::capture([&] { y = compiled(feeds)[0]; });
+//   graph.launch();
+//
+// Whoever captures a stream of their own under a StreamGuard gets the same; results made in such a
+// capture belong to its graph, which is best instantiated to free them when it is launched again.
+class SOW_API Graph {
+ public:
+  static Graph capture(const std::function<void()>& calls, int device = 0);
+  void launch() const;  // on this thread's stream
+
+ private:
+  std::shared_ptr<void> graph_;
+  int device_ = 0;
+};
 
 // For debugging: every call waits for the device and raises its own errors.
 SOW_API void set_debug_checks(bool on);

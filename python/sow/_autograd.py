@@ -98,12 +98,23 @@ def vjp(op: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, C
     """
     import sow
 
+    # On a GPU everything runs on the stream of the first array's library.
+    first = next((value for value in args if _is_array(value)), None)
+
     name = op if isinstance(op, str) else getattr(op, "__name__", "")
     if name.endswith("_"):
         raise ValueError(f"vjp: {name} writes into its first argument; use {name[:-1]}")
     function = getattr(sow, op, None) if isinstance(op, str) else op
     if not callable(function):
         raise ValueError(f"vjp: '{op}' is no operation of sow")
+
+    with sow.cuda._following(first):
+        return _vjp(function, args, kwargs, first)
+
+
+def _vjp(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+         first: Any) -> tuple[Any, Callable[[Any], Any]]:
+    import sow
 
     leaves: list[Tensor | None] = []
     given: list[Any] = []
@@ -122,12 +133,16 @@ def vjp(op: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, C
         result: Tensor = function(*given, **kwargs)
 
     def pullback(gradient: Any) -> tuple[Any, ...]:
+        with sow.cuda._following(first):
+            return pulled(gradient)
+
+    def pulled(gradient: Any) -> tuple[Any, ...]:
         wanted = [leaf for leaf in leaves if leaf is not None]
         if result.requires_grad:
             weight = sow.asarray(gradient).detach()
             found = iter(_core._gradients([result], wanted, [weight], False))
         else:
-            found = iter([sow.zeros(leaf.shape, leaf.dtype) for leaf in wanted])
+            found = iter([sow.zeros(leaf.shape, leaf.dtype, device=leaf.device) for leaf in wanted])
         return tuple(
             None if leaf is None else _core._as_kind_of(next(found), value)
             for leaf, value in zip(leaves, args))

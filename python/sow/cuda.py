@@ -4,7 +4,14 @@ A call on a GPU returns before the device has done the work. A bad index writes 
 raised at the next point where sow waits for the device, or by check().
 """
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from . import _core
+from ._core import CudaGraph as Graph
 
 
 def available() -> bool:
@@ -56,3 +63,70 @@ def set_debug_checks(on: bool) -> None:
     >>> sow.cuda.set_debug_checks(False)
     """
     _core._cuda_set_debug_checks(on)
+
+
+def _number(stream: Any) -> int:
+    """The cudaStream_t behind a stream of torch or CuPy, one with __cuda_stream__, a number or None."""
+    if stream is None:
+        return 0
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    return int(stream)
+
+
+@contextlib.contextmanager
+def stream(stream: Any, device: int = 0) -> Iterator[None]:
+    """Inside, this thread's calls on the device run on this stream, whoever owns their arrays.
+
+    Without it they run on the current stream of the library that the first array is from (torch and
+    CuPy), else on the default stream. stream is one of torch or CuPy, an object with __cuda_stream__,
+    the number of a cudaStream_t, or None for the default stream.
+
+    >>> with sow.cuda.stream(None):
+    ...     sow.cuda.current_stream()
+    0
+    """
+    _core._cuda_push_stream(_number(stream), device)
+    try:
+        yield
+    finally:
+        _core._cuda_pop_stream()
+
+
+def current_stream(device: int = 0) -> int:
+    """The number of the stream that this thread's calls run on, as sow.cuda.stream set it.
+
+    >>> sow.cuda.current_stream()
+    0
+    """
+    return _core._cuda_current_stream(device)
+
+
+@contextlib.contextmanager
+def _following(array: Any) -> Iterator[None]:
+    """Inside, calls run on the current stream of the array's library."""
+    found = None if array is None else _core._cuda_stream_of(array)
+    if found is None:
+        yield
+        return
+    with stream(*found):
+        yield
+
+
+def capture(function: Callable[[], Any], device: int = 0) -> Graph:
+    """Calls function once and captures what sow runs in it, instead of running it.
+
+    The graph's launch() then runs it all, as often as wanted, on the arrays it was captured with.
+    Results that function makes are filled at every launch; what waits for the device (nonzero,
+    masked_select, copies to the host) cannot be captured. torch.cuda.graph around calls of sow works
+    as well.
+
+    >>> if sow.cuda.available():
+    ...     x, index, one = sow.zeros([2], device="cuda"), sow.tensor([1]).to("cuda"), sow.ones([1], device="cuda")
+    ...     graph = sow.cuda.capture(lambda: x.scatter_add_(0, index, one))
+    ...     graph.launch()
+    """
+    return _core._cuda_capture(function, device)

@@ -6,7 +6,7 @@
 
 #include "arguments.h"
 #include "docs.h"
-#include "sow/cuda.h"
+#include "streams.h"
 
 namespace sow::python {
 
@@ -17,21 +17,6 @@ inline constexpr int64_t kReleaseFrom = 4096;
 struct OpSite {
   const char* op;
   const char* const* names;
-};
-
-// On a GPU, runs what follows on the stream that the destination's library works on.
-class OwnersStream {
- public:
-  OwnersStream(const Tensor& x, const TypeInfo& info) {
-    if (x.device().type == DeviceType::cpu || !info.exchange) return;
-    const int device = x.device().index;
-    void* stream = nullptr;
-    if (info.exchange->current_stream(kDlCuda, device, &stream) != 0) throw nb::python_error();
-    guard_.emplace(stream, device);
-  }
-
- private:
-  std::optional<cuda::StreamGuard> guard_;
 };
 
 template <class... T>
@@ -45,7 +30,7 @@ nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
   (arguments.prepare(p), ...);
   const TypeInfo info = info_of(object);
   const Tensor x = arguments.destination(object, access);
-  const OwnersStream stream(x, info);
+  const OwnersStream stream(x, object, info);
   // Braces: read from left to right.
   std::tuple<decltype(arguments.read(p))...> parts{arguments.read(p)...};
   auto run = [&](auto&... part) {
@@ -140,6 +125,7 @@ void bind_math(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_autograd(nb::module_& module, nb::class_<Tensor>& tensor);
 void bind_runtime(nb::module_& module);
 void bind_cuda(nb::module_& module);
+void bind_streams(nb::module_& module);
 void bind_program(nb::module_& module);
 void bind_jit(nb::module_& module);
 

@@ -17,6 +17,26 @@ void bind_cuda(nb::module_& module) {
              nb::call_guard<nb::gil_scoped_release>());
   module.def("_cuda_check", cuda::check, "device"_a = 0, nb::call_guard<nb::gil_scoped_release>());
   module.def("_cuda_set_debug_checks", cuda::set_debug_checks, "on"_a);
+  nb::class_<cuda::Graph>(module, "CudaGraph", "Calls that were captured; see sow.cuda.capture.")
+      .def("launch", &cuda::Graph::launch, nb::call_guard<nb::gil_scoped_release>(),
+           "Runs the captured calls once more, on this thread's stream.");
+  module.def("_cuda_capture", [](nb::object function, int device) {
+    return cuda::Graph::capture(
+        [&] {
+          // Tensors of other libraries follow the captured stream, not their library's.
+          nb::object module = nb::module_::import_("sow._core");
+          module.attr("_cuda_push_stream")(reinterpret_cast<uintptr_t>(cuda::current_stream(device)), device);
+          try {
+            function();
+          } catch (...) {
+            module.attr("_cuda_pop_stream")();
+            throw;
+          }
+          module.attr("_cuda_pop_stream")();
+        },
+        device);
+  });
+  bind_streams(module);
 }
 
 }  // namespace sow::python

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "arrays.h"
+#include "streams.h"
 
 namespace sow::python {
 namespace {
@@ -92,6 +93,17 @@ void release_managed(PyObject* capsule) {
   if (managed->deleter) managed->deleter(managed);
 }
 
+// The stream on which the memory must be ready; none for memory of the host.
+nb::object wanted_stream(nb::handle object) {
+  nb::object device = nb::steal(PyObject_CallMethod(object.ptr(), "__dlpack_device__", nullptr));
+  if (!device || !PyTuple_Check(device.ptr()) || PyTuple_GET_SIZE(device.ptr()) != 2) {
+    PyErr_Clear();
+    return nb::none();
+  }
+  if (nb::cast<int>(nb::int_(device[0])) != kDlCuda) return nb::none();
+  return nb::int_(stream_number(nb::cast<int>(nb::int_(device[1]))));
+}
+
 // Asks for a capsule; libraries older than DLPack 1.0 do not know the argument. What a foreign
 // method raises becomes the cause of our own error.
 nb::object request_capsule(nb::handle object, Site site) {
@@ -103,12 +115,14 @@ nb::object request_capsule(nb::handle object, Site site) {
   nb::object call = nb::steal(method);
   try {
     nb::object version = nb::make_tuple(kDlpackMajor, kDlpackMinor);
+    nb::object stream = wanted_stream(object);
     try {
+      if (!stream.is_none()) return call(nb::arg("max_version") = version, nb::arg("stream") = stream);
       return call(nb::arg("max_version") = version);
     } catch (nb::python_error& error) {
       if (!error.matches(PyExc_TypeError)) throw;
     }
-    return call();
+    return stream.is_none() ? call() : call(nb::arg("stream") = stream);
   } catch (nb::python_error& error) {
     if (!PyErr_GivenExceptionMatches(error.type().ptr(), PyExc_Exception))
       throw;  // KeyboardInterrupt

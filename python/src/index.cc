@@ -38,6 +38,7 @@ void bind_index(nb::module_& module) {
             const Bounds policy = parse_bounds(bounds, "Index");
             const int64_t extent = parse_integer(size, "Index", "size");
             const IndexFacts facts{sorted, unique};
+            const OwnersStream stream(tensor, keys, info_of(keys));
             nb::gil_scoped_release release;
             new (self) Index(Index::hold(tensor, extent, policy, facts));
           },

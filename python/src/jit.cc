@@ -66,6 +66,8 @@ class Jit {
     if (seen.inside_another) return function_(*args, **kwargs);
     const std::shared_ptr<Trace> trace = find(seen);
     TensorList results(trace->results);
+    const nb::handle like = seen.like.is_valid() ? nb::handle(seen.like) : nb::handle(Py_None);
+    const OwnersStream stream(seen.feeds, like, info_of(like));
     run_program(*trace->program, seen.feeds, results);
     return pack(trace->structure, results, seen.like);
   }

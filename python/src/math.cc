@@ -63,6 +63,7 @@ Source source_of(nb::handle object, const char* argument, std::optional<DType> d
 // The result is of the condition's kind, as everywhere of the first argument's.
 nb::object where_call(nb::handle condition, nb::handle a, nb::handle b) {
   const Tensor mask = to_tensor(condition, {"where", "condition"}, Access::read, DType::bool_);
+  const OwnersStream stream(mask, condition, info_of(condition));
   const Source left = source_of(a, "a", {});
   const Source right = source_of(
       b, "b", left.is_tensor() ? std::optional(left.tensor().dtype()) : std::optional<DType>());

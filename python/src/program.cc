@@ -94,9 +94,10 @@ nb::tuple call_compiled(const Compiled& self, nb::args arrays) {
   }
   TensorList feeds(arrays.size()), results(self.outputs.size());
   for (size_t i = 0; i < feeds.size(); ++i) feeds[i] = self.feed(i, arrays[i]);
-  run_program(self.program, feeds, results);
   nb::object like = feeds.empty() ? nb::none() : nb::object(arrays[0]);
   const TypeInfo info = info_of(like);
+  const OwnersStream stream(feeds, like, info);
+  run_program(self.program, feeds, results);
   nb::object out = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(results.size())));
   for (size_t i = 0; i < results.size(); ++i) {
     PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i),
@@ -122,8 +123,9 @@ nb::dict run_compiled(const Compiled& self, nb::dict feeds, nb::handle outputs) 
       given[at] = nb::borrow(value);
     }
   }
-  run_program(self.program, inputs, results);
   const TypeInfo info = info_of(like);
+  const OwnersStream stream(inputs, like, info);
+  run_program(self.program, inputs, results);
   nb::dict out;
   for (size_t i = 0; i < results.size(); ++i) {
     const nb::str name(self.outputs[i].c_str());

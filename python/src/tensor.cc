@@ -56,7 +56,7 @@ nb::object as_array(const Tensor& tensor, nb::handle dtype, nb::handle copy) {
 
 nb::object dlpack(const Tensor& tensor, nb::handle stream, nb::handle max_version,
                   nb::handle dl_device, nb::handle copy) {
-  static_cast<void>(stream);
+  if (tensor.device().type != DeviceType::cpu) let_consumer_wait(stream, tensor.device().index);
   if (!dl_device.is_none()) {
     nb::tuple wanted = nb::cast<nb::tuple>(dl_device);
     if (tensor.device().type == DeviceType::cpu && nb::cast<int>(nb::int_(wanted[0])) != kDlCpu) {

@@ -55,7 +55,8 @@ void load_into(CudaBackend& backend) {
   CudaText text = {};
   if (table->device_count(&backend.devices, &text) != CudaStatus::ok || backend.devices == 0) {
     backend.devices = 0;
-    backend.status = detail::text("no CUDA device: {}", text.text[0] != 0 ? text.text : "none was found");
+    backend.status =
+        detail::text("no CUDA device: {}", text.text[0] != 0 ? text.text : "none was found");
     return;
   }
   backend.table = table;
@@ -127,7 +128,7 @@ void run_cuda(const Transfer& transfer, int device) {
       const CudaStatus status = table.explain(context, &transfer, out);
       if (status == CudaStatus::ok) {
         *text += detail::text("{}: {} over {} on cuda:{}\n  strategy     {}\n", transfer.op,
-                             name_of(transfer.dtype), transfer.shape, device, out->text);
+                              name_of(transfer.dtype), transfer.shape, device, out->text);
       }
       return status;
     });
@@ -158,6 +159,12 @@ void map_cuda(const Map& map, int device) {
   });
 }
 
+void count_up_cuda(void* out, int64_t count, int device) {
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.count_up(context, out, count, text);
+  });
+}
+
 }  // namespace
 
 const CudaBackend& cuda_backend() {
@@ -181,6 +188,7 @@ const DeviceTable& cuda_table() {
       .run = run_cuda,
       .count_true = count_true_cuda,
       .map = map_cuda,
+      .count_up = count_up_cuda,
   };
   return table;
 }
@@ -195,8 +203,10 @@ void raise_cuda_failure(int device, const Transfer* last) {
   }
   if (failure.kind != CudaFailure::index) return;
   IndexOperand index;
-  index.own_shape = Dims(failure.shape, static_cast<size_t>(std::min(failure.rank, CudaFailure::kMaxRank)));
-  for (size_t side = 0; last != nullptr && failure.rank > CudaFailure::kMaxRank && side < 2; ++side) {
+  index.own_shape =
+      Dims(failure.shape, static_cast<size_t>(std::min(failure.rank, CudaFailure::kMaxRank)));
+  for (size_t side = 0; last != nullptr && failure.rank > CudaFailure::kMaxRank && side < 2;
+       ++side) {
     for (const IndexOperand& given : side == 0 ? last->dst_index : last->src_index) {
       if (given.own_shape.rank() == failure.rank) index.own_shape = given.own_shape;
     }
@@ -211,7 +221,8 @@ void raise_cuda_failure(int device, const Transfer* last) {
 std::vector<std::string> cuda_strategies() {
   std::vector<std::string> names;
   if (cuda_backend().table == nullptr) return names;
-  for (const char* at = cuda_backend().table->strategy_names(); *at != 0; at += names.back().size() + 1) {
+  for (const char* at = cuda_backend().table->strategy_names(); *at != 0;
+       at += names.back().size() + 1) {
     names.emplace_back(at);
   }
   return names;
@@ -260,6 +271,41 @@ StreamGuard::~StreamGuard() { detail::streams[device_] = previous_; }
 
 void* current_stream(int device) {
   return device >= 0 && device < detail::kMaxDevices ? detail::streams[device] : nullptr;
+}
+
+void let_wait(void* stream, int device) {
+  detail::call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    const CudaContext waiting{device, stream, nullptr};
+    return table.wait_stream(&waiting, context->stream, text);
+  });
+}
+
+Graph Graph::capture(const std::function<void()>& calls, int device) {
+  detail::context_of(device);  // refuses a device that is not there
+  const CudaTable& table = *detail::cuda_backend().table;
+  CudaText text = {};
+  void* stream = nullptr;
+  detail::expect_ok(table.begin_capture(device, &stream, &text), text);
+  void* made = nullptr;
+  try {
+    const StreamGuard guard(stream, device);
+    calls();
+  } catch (...) {
+    CudaText ignored = {};
+    table.end_capture(device, stream, false, &made, &ignored);
+    throw;
+  }
+  detail::expect_ok(table.end_capture(device, stream, true, &made, &text), text);
+  Graph graph;
+  graph.device_ = device;
+  graph.graph_ = std::shared_ptr<void>(made, table.destroy_graph);
+  return graph;
+}
+
+void Graph::launch() const {
+  detail::call(device_, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.launch_graph(context, graph_.get(), text);
+  });
 }
 
 void set_debug_checks(bool on) { detail::debug_checks = on; }

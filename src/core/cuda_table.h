@@ -13,7 +13,7 @@ namespace sow::detail {
 struct Map;
 struct Transfer;
 
-inline constexpr uint32_t kCudaTableVersion = 2;
+inline constexpr uint32_t kCudaTableVersion = 3;
 inline constexpr char kCudaTableSymbol[] = "sow_cuda_table";
 
 struct CudaText {
@@ -70,11 +70,21 @@ struct CudaTable {
   CudaStatus (*explain)(const CudaContext* context, const Transfer* transfer, CudaText* text);
   CudaStatus (*count_true)(const CudaContext* context, const void* mask, int64_t count,
                            int64_t* out, CudaText* text);
+  // 0, 1, 2, ... in int64.
+  CudaStatus (*count_up)(const CudaContext* context, void* out, int64_t count, CudaText* text);
   CudaStatus (*map)(const CudaContext* context, const Map* map, CudaText* text);
   // Waits for the stream of the context, or for the whole device.
   CudaStatus (*synchronize)(const CudaContext* context, bool whole_device, CudaText* text);
   // The first failure among the calls that have finished, which is then forgotten.
   CudaStatus (*take_failure)(const CudaContext* context, CudaFailure* out, CudaText* text);
+  // Captures what this thread runs on the stream it is given here into a graph, which is launched
+  // on the stream of a context. A capture that is not wanted leaves no graph.
+  CudaStatus (*begin_capture)(int device, void** stream, CudaText* text);
+  CudaStatus (*end_capture)(int device, void* stream, bool wanted, void** graph, CudaText* text);
+  CudaStatus (*launch_graph)(const CudaContext* context, void* graph, CudaText* text);
+  void (*destroy_graph)(void* graph);
+  // Makes the stream of the context wait for what another stream has been given so far.
+  CudaStatus (*wait_stream)(const CudaContext* context, void* stream, CudaText* text);
   // The names of the strategies, each ended by a zero byte, the list by another.
   const char* (*strategy_names)();
   // Whether the forced strategy of the context supports the Transfer.

@@ -26,6 +26,8 @@ struct DeviceTable {
   int64_t (*count_true)(const void* mask, int64_t count, int device);
   // Runs an elementwise operation (transfer/map.h).
   void (*map)(const Map& map, int device) = nullptr;
+  // Writes 0, 1, 2, ... in int64; null where the host writes them itself.
+  void (*count_up)(void* out, int64_t count, int device) = nullptr;
 };
 
 const DeviceTable& cpu_table();

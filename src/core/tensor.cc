@@ -112,7 +112,9 @@ Tensor Tensor::arange(int64_t count, DType dtype, Device device) {
   if (count < 0) fail(ErrorKind::argument, "arange: count is {}, but must not be negative", count);
   if (!(device == Device{})) {
     Tensor out = empty({count}, dtype, device);
-    return out.copy_(arange(count, dtype));
+    if (dtype != DType::int64) return out.copy_(arange(count, dtype));
+    detail::device_table(device.type).count_up(out.data(), count, device.index);
+    return out;
   }
   Tensor out = empty({count}, dtype);
   if (dtype == DType::int64) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "core/dtype_switch.h"
+#include "core/power.h"
 #include "transfer/map.h"
 
 namespace sow::detail {
@@ -126,7 +127,7 @@ C power(C base, double exponent) {
     return exponent < 0 ? quotient(C(1), result) : result;
   }
   if constexpr (std::is_same_v<C, double>)
-    return std::pow(base, exponent);
+    return real_power(base, exponent);
   else
     return base;
 }

@@ -101,7 +101,12 @@ void open_failures(DeviceState& state) {
   state.failure = static_cast<FailureSlot*>(slot);
   void* claim = nullptr;
   check(cudaMalloc(&claim, sizeof(uint32_t)), "cuda");
-  check(cudaMemset(claim, 0, sizeof(uint32_t)), "cuda");
+  // On a stream of its own: the default stream may not be used while others are captured.
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cuda");
+  check(cudaMemsetAsync(claim, 0, sizeof(uint32_t), stream), "cuda");
+  check(cudaStreamSynchronize(stream), "cuda");
+  cudaStreamDestroy(stream);
   state.failure_claim = static_cast<uint32_t*>(claim);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/power.h"
 #include "cuda/decode.cuh"
 #include "cuda/map_number.cuh"
 #include "cuda/spell.h"
@@ -88,7 +89,7 @@ __device__ inline C power(C base, double exponent) {
     }
     return exponent < 0 ? quotient(one<C>(), result) : result;
   }
-  if constexpr (std::is_same_v<C, double>) return pow(base, exponent);
+  if constexpr (std::is_same_v<C, double>) return real_power(base, exponent);
   else return base;
 }
 

@@ -77,6 +77,7 @@ void scan_mask(const Launch& launch, const MaskProblem& p, const MaskRanks& rank
 int64_t count_true(const CudaContext& context, const void* mask, int64_t count) {
   if (count == 0) return 0;
   const cudaStream_t stream = stream_of(context);
+  expect_not_captured(stream);
   MaskProblem p;
   p.mask = static_cast<const char*>(mask);
   p.mask_count = count;

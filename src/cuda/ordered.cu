@@ -3,6 +3,7 @@
 
 #include "cuda/folds.h"
 #include "cuda/row_mover.cuh"
+#include "cuda/scalar.h"
 #include "cuda/strategies.h"
 
 namespace sow::detail::cuda {
@@ -87,7 +88,8 @@ double cost(const Case& c) {
   // A pass of the sort takes 5 ns a thousand pairs, the keys and segments about as much again.
   double bits = 1;
   while (bits < 62 && std::exp2(bits) < static_cast<double>(p.places)) ++bits;
-  const double sort = p.dst_keys == 0 ? 0 : 30000 + positions * (0.010 + 0.005 * std::ceil(bits / 8));
+  const bool held = held_order(c.transfer, c.canonical) != nullptr;
+  const double sort = p.dst_keys == 0 ? 0 : held ? positions * 0.006 : 30000 + positions * (0.010 + 0.005 * std::ceil(bits / 8));
   const double folded = has_payload(p) ? 0.014 : (std::max<double>(static_cast<double>(p.columns()) * p.width, 64) *
                                                       (p.reduce == Reduce::assign ? 2 : 1) + 16) / (0.7 * kBytesPerNs);
   return 8 * kLaunchNs + kCheckedCallNs + sort + positions * folded;
@@ -123,9 +125,7 @@ void run(const Launch& launch) {
   const FoldMemory memory = carve_memory(carver, p);
   const Segments segments = make_segments(launch, segments_memory);
   if (p.reduce == Reduce::assign) return assign_last(launch, segments);
-  if (p.src == nullptr) {
-    check(cudaMemcpyAsync(memory.scalar, p.scalar, sizeof(p.scalar), cudaMemcpyHostToDevice, launch.stream), "ordered");
-  }
+  if (p.src == nullptr) put_scalar(p.scalar, memory.scalar, launch.stream);
   const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
   if (p.dtype < DType::float16) fold_integers(launch, segments, memory);
   else if (sums) fold_sums(launch, segments, memory);

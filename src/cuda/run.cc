@@ -1,11 +1,22 @@
 // From a Transfer to launches: make it plain data, choose a strategy, run it, keep what failed.
 #include "cuda/run.h"
 
+#include <cstdint>
 #include <cstring>
 
+#include "cuda/scalar.h"
+#include "cuda/segments.h"
 #include "cuda/spell.h"
 
 namespace sow::detail::cuda {
+
+void expect_aligned(const char* op, const void* data, int width) {
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width) == 0) return;
+  throw Trouble{CudaStatus::device_error,
+                std::string(op) + ": an array of " + std::to_string(width) +
+                    "-byte elements lies at an address that is no multiple of that, "
+                    "which a CUDA device cannot read"};
+}
 
 namespace {
 
@@ -57,12 +68,22 @@ bool all_keys_bad(const Transfer& t) {
   return false;
 }
 
+void expect_all_aligned(const Transfer& t) {
+  const int width = width_of(t.dtype);
+  for (const Operand* operand : {&t.dst, &t.src, &t.base})
+    expect_aligned(t.op, operand->data, width);
+  for (const auto* side : {&t.dst_index, &t.src_index}) {
+    for (const IndexOperand& index : *side) expect_aligned(t.op, index.data, width_of(index.dtype));
+  }
+}
+
 void run_plain(const CudaContext& context, const Transfer& t) {
+  expect_all_aligned(t);
   const DeviceState& device = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
   const bool masked = t.mask_side != MaskSide::none;
   const bool empty = is_empty(t);
-  const bool keys_checked = must_check_keys(t);
+  bool keys_checked = must_check_keys(t);
   const bool mask_checked = masked && t.mask_side != MaskSide::skip && !empty;
   if (empty && !keys_checked) return;
 
@@ -73,25 +94,31 @@ void run_plain(const CudaContext& context, const Transfer& t) {
     canonical = canonicalize(t);
     problem = make_problem(t, canonical);
     if (!fits_problem(t, canonical)) spelled = spelling_bytes(problem);
+    else if (held_order(t, canonical) != nullptr) keys_checked = false;  // when it was made
   }
   const Case problem_case{t, canonical, problem, device};
   const bool writes = !empty && (!all_keys_bad(t) || problem.zero_dropped);
   const Strategy* strategy = writes ? &choose(problem_case, context.forced) : nullptr;
-  const bool reported = strategy != nullptr && strategy->reports != nullptr && strategy->reports(problem_case);
+  const bool reported =
+      strategy != nullptr && strategy->reports != nullptr && strategy->reports(problem_case);
   const bool flagged = !reported && (keys_checked || mask_checked);
   Carver measure(nullptr);
   measure.take<Flag>(flagged ? 1 : 0);
   measure.take<char>(static_cast<int64_t>(spelled));
-  measure.take<char>(strategy == nullptr ? 0 : static_cast<int64_t>(strategy->workspace(problem_case)));
+  measure.take<char>(strategy == nullptr ? 0
+                                         : static_cast<int64_t>(strategy->workspace(problem_case)));
   const Scratch scratch(context, measure.used());
   Carver carver(scratch.data());
   Flag* flag = carver.take<Flag>(flagged ? 1 : 0);
   char* spelling = carver.take<char>(static_cast<int64_t>(spelled));
   char* workspace = carver.take<char>(1);
-  if (flagged) check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
-  else flag = nullptr;
+  if (flagged)
+    check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
+  else
+    flag = nullptr;
   if (spelled != 0) spell_out(problem, t, canonical, spelling, flag, stream);
-  if (strategy != nullptr) strategy->run({context, problem_case, problem, device, stream, flag, workspace});
+  if (strategy != nullptr)
+    strategy->run({context, problem_case, problem, device, stream, flag, workspace});
   if (flagged && keys_checked) report_bad_keys(context, t, flag, strategy == nullptr);
   if (flagged && mask_checked) report_bad_mask(context, t, flag);
 }
@@ -102,9 +129,7 @@ void run_transfer(const CudaContext& context, const Transfer& t) {
   if (!sums_complex(t)) return run_plain(context, t);
   const size_t bytes = t.src.data == nullptr ? sizeof(t.scalar) : 0;
   const Scratch scratch(context, bytes);
-  if (bytes != 0) {
-    check(cudaMemcpyAsync(scratch.data(), t.scalar, bytes, cudaMemcpyHostToDevice, stream_of(context)), "cuda");
-  }
+  if (bytes != 0) put_scalar(t.scalar, scratch.data(), stream_of(context));
   run_plain(context, as_parts(t, scratch.data()));
 }
 

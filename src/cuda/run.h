@@ -7,6 +7,9 @@
 
 namespace sow::detail::cuda {
 
+// A misaligned access would end the context and every tensor in it: an error before anything runs.
+void expect_aligned(const char* op, const void* data, int width);
+
 void run_transfer(const CudaContext& context, const Transfer& transfer);
 std::string explain_transfer(const CudaContext& context, const Transfer& transfer);
 bool forced_supports(const CudaContext& context, const Transfer& transfer);

@@ -48,6 +48,14 @@ struct DeviceState {
 // Made at the first call; the device must be current.
 const DeviceState& device_state(int device);
 
+// The capture a stream is in; 0: none. Memory asked for in a capture belongs to its graph.
+uint64_t capture_of(cudaStream_t stream);
+// Throws where waiting for the stream would spoil a capture.
+void expect_not_captured(cudaStream_t stream);
+
+// Work on `later` from now on comes after what `earlier` has been given so far.
+void wait_for(cudaStream_t earlier, cudaStream_t later);
+
 void* allocate(const CudaContext& context, size_t bytes);
 void deallocate(const CudaContext& context, void* data);
 

@@ -3,6 +3,7 @@
 
 #include "cuda/segments.cuh"
 #include "cuda/sort.h"
+#include "transfer/index_order.h"
 
 namespace sow::detail::cuda {
 
@@ -51,6 +52,23 @@ __global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ P
     }
   }
   if (bad) mark_bad(flag);
+}
+
+// The items of a held order: nothing is left to sort.
+__global__ void __launch_bounds__(kThreads) take_held(const __grid_constant__ Problem p, Carry carry,
+                                                      const uint32_t* keys, const uint32_t* positions,
+                                                      uint32_t* items) {
+  const int64_t count = p.outer_count * p.item_count;
+  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
+    const uint32_t position = positions[i];
+    const bool dropped = static_cast<int64_t>(keys[i]) >= p.places;
+    if (dropped || (p.src == nullptr && carry != Carry::position)) items[i] = 0;
+    else if (carry == Carry::position) items[i] = position;
+    else {
+      const int64_t src = decode_src(p, position);
+      items[i] = carry == Carry::value ? load_bits(p, src) : static_cast<uint32_t>(src);
+    }
+  }
 }
 
 // Lists the segments that begin in a tile of keys, in no particular order: every one is a place of
@@ -193,10 +211,19 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
   U* values[2];
   char* scratch;
   const int64_t count = p.positions();
-  const size_t bytes = carve_sort<U>(carver, p, keys, values, scratch);
-  make_items<U><<<blocks_for(count, 4 * kThreads, 32 * launch.device.processors), kThreads, 0, launch.stream>>>(
-      p, carried(p), keys[0], values[0], launch.flag);
-  sort_pairs<U>(keys, values, count, key_bits(p), scratch, bytes, launch.stream);
+  const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
+  const Case& c = launch.problem_case;
+  const IndexOrder* held = sizeof(U) == 4 ? held_order(c.transfer, c.canonical) : nullptr;
+  if (held != nullptr) {
+    keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));  // only read
+    values[0] = carver.take<U>(count);
+    take_held<<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), held->device_keys, held->device_positions,
+                                                      reinterpret_cast<uint32_t*>(values[0]));
+  } else {
+    const size_t bytes = carve_sort<U>(carver, p, keys, values, scratch);
+    make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), keys[0], values[0], launch.flag);
+    sort_pairs<U>(keys, values, count, key_bits(p), scratch, bytes, launch.stream);
+  }
   out.keys = keys[0];
   out.items = values[0];
   if (p.reduce == Reduce::assign) return;  // the last of each run is seen without a list
@@ -219,6 +246,22 @@ void list_in_order(const Launch& launch, Carver& carver, const Lists& lists, Seg
 }
 
 }  // namespace
+
+const IndexOrder* held_order(const Transfer& t, const Canonical& canonical) {
+  const IndexOrder* order = t.order;
+  if (order == nullptr || order->device_keys == nullptr || t.dst_index.size() != 1 || !t.src_index.empty()) return nullptr;
+  const IndexOperand& index = t.dst_index[0];
+  if (index.extent != order->size || t.bounds != order->bounds || canonical.item_count != order->count) return nullptr;
+  for (const Axis& axis : canonical.outer) {
+    if (axis.index[0] != 0) return nullptr;
+  }
+  int64_t run = 1;
+  for (size_t i = canonical.items.size(); i-- > 0;) {
+    if (canonical.items[i].index[0] != run) return nullptr;
+    run *= canonical.items[i].size;
+  }
+  return fits_problem(t, canonical) ? order : nullptr;
+}
 
 Segments segment_bounds(const Problem& p) {
   Segments bounds;
@@ -254,6 +297,8 @@ size_t segments_workspace(const Case& c) {
   } else if (is_wide(p)) {
     uint64_t *keys[2], *values[2];
     carve_sort<uint64_t>(carver, p, keys, values, scratch);
+  } else if (held_order(c.transfer, c.canonical) != nullptr) {
+    carver.take<uint32_t>(p.positions());
   } else {
     uint32_t *keys[2], *values[2];
     carve_sort<uint32_t>(carver, p, keys, values, scratch);

@@ -40,6 +40,10 @@ struct Segments {
   int64_t most_shorts = 0, most_longs = 0, most_chunks = 0;
 };
 
+// The order that somebody holds, on this device, if the items are exactly the held keys; else null. Its
+// keys were checked when it was made.
+const IndexOrder* held_order(const Transfer& transfer, const Canonical& canonical);
+
 // The upper bounds alone.
 Segments segment_bounds(const Problem& problem);
 // Whether values travel with their keys.

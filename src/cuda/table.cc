@@ -7,16 +7,21 @@
 #include "core/cuda_table.h"
 #include "cuda/count_true.h"
 #include "cuda/failure.h"
+#include "cuda/graph.h"
 #include "cuda/map.h"
 #include "cuda/run.h"
 #include "cuda/runtime.h"
+#include "cuda/scalar.h"
 #include "sow/version.h"
+#include "transfer/map.h"
 
 namespace sow::detail::cuda {
 
 namespace {
 
-void say(CudaText* text, const char* what) { std::snprintf(text->text, sizeof(text->text), "%s", what); }
+void say(CudaText* text, const char* what) {
+  std::snprintf(text->text, sizeof(text->text), "%s", what);
+}
 
 template <class F>
 CudaStatus guarded(CudaText* text, F&& f) noexcept {
@@ -57,8 +62,9 @@ CudaStatus describe_device(int device, CudaText* text) {
   return guarded(text, [&] {
     cudaDeviceProp properties;
     check(cudaGetDeviceProperties(&properties, device), "cuda");
-    std::snprintf(text->text, sizeof(text->text), "%.120s, sm_%d%d, %.0f GiB", properties.name, properties.major,
-                  properties.minor, static_cast<double>(properties.totalGlobalMem) / (1 << 30));
+    std::snprintf(text->text, sizeof(text->text), "%.120s, sm_%d%d, %.0f GiB", properties.name,
+                  properties.major, properties.minor,
+                  static_cast<double>(properties.totalGlobalMem) / (1 << 30));
   });
 }
 
@@ -70,9 +76,11 @@ CudaStatus deallocate_table(const CudaContext* context, void* data, CudaText* te
   return on_device(context, text, [&] { deallocate(*context, data); });
 }
 
-CudaStatus copy(const CudaContext* context, void* to, const void* from, size_t bytes, CudaText* text) {
+CudaStatus copy(const CudaContext* context, void* to, const void* from, size_t bytes,
+                CudaText* text) {
   return on_device(context, text, [&] {
     const cudaStream_t stream = stream_of(*context);
+    expect_not_captured(stream);
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cuda copy");
     check(cudaStreamSynchronize(stream), "cuda copy");
   });
@@ -83,26 +91,63 @@ CudaStatus run(const CudaContext* context, const Transfer* transfer, CudaText* t
 }
 
 CudaStatus explain(const CudaContext* context, const Transfer* transfer, CudaText* text) {
-  return on_device(context, text, [&] { say(text, explain_transfer(*context, *transfer).c_str()); });
+  return on_device(context, text,
+                   [&] { say(text, explain_transfer(*context, *transfer).c_str()); });
 }
 
-CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_t count, int64_t* out, CudaText* text) {
+CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_t count,
+                            int64_t* out, CudaText* text) {
   return on_device(context, text, [&] { *out = count_true(*context, mask, count); });
 }
 
+CudaStatus count_up_table(const CudaContext* context, void* out, int64_t count, CudaText* text) {
+  return on_device(context, text,
+                   [&] { count_up(static_cast<int64_t*>(out), count, stream_of(*context)); });
+}
+
 CudaStatus map(const CudaContext* context, const Map* given, CudaText* text) {
-  return on_device(context, text, [&] { run_map(*context, *given); });
+  return on_device(context, text, [&] {
+    expect_aligned("map", given->out, width_of(given->out_dtype));
+    for (int k = 0; k < given->arity; ++k)
+      expect_aligned("map", given->in[k].data, width_of(given->in[k].dtype));
+    run_map(*context, *given);
+  });
 }
 
 CudaStatus synchronize(const CudaContext* context, bool whole_device, CudaText* text) {
   return on_device(context, text, [&] {
-    check(whole_device ? cudaDeviceSynchronize() : cudaStreamSynchronize(stream_of(*context)), "cuda");
+    expect_not_captured(stream_of(*context));
+    check(whole_device ? cudaDeviceSynchronize() : cudaStreamSynchronize(stream_of(*context)),
+          "cuda");
   });
 }
 
 CudaStatus take_failure_table(const CudaContext* context, CudaFailure* out, CudaText* text) {
   out->kind = CudaFailure::none;
   return on_device(context, text, [&] { take_failure(*context, *out); });
+}
+
+CudaStatus begin_capture_table(int device, void** stream, CudaText* text) {
+  return guarded(text, [&] {
+    const DeviceGuard guard(device);
+    *stream = begin_capture(device);
+  });
+}
+
+CudaStatus end_capture_table(int device, void* stream, bool wanted, void** graph, CudaText* text) {
+  return guarded(text, [&] {
+    const DeviceGuard guard(device);
+    *graph = end_capture(device, stream, wanted);
+  });
+}
+
+CudaStatus launch_graph_table(const CudaContext* context, void* graph, CudaText* text) {
+  return on_device(context, text, [&] { launch_graph(*context, graph); });
+}
+
+CudaStatus wait_stream(const CudaContext* context, void* stream, CudaText* text) {
+  return on_device(context, text,
+                   [&] { wait_for(static_cast<cudaStream_t>(stream), stream_of(*context)); });
 }
 
 const char* strategy_names() {
@@ -139,9 +184,15 @@ extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* 
       .run = cuda::run,
       .explain = cuda::explain,
       .count_true = cuda::count_true_table,
+      .count_up = cuda::count_up_table,
       .map = cuda::map,
       .synchronize = cuda::synchronize,
       .take_failure = cuda::take_failure_table,
+      .begin_capture = cuda::begin_capture_table,
+      .end_capture = cuda::end_capture_table,
+      .launch_graph = cuda::launch_graph_table,
+      .destroy_graph = cuda::destroy_graph,
+      .wait_stream = cuda::wait_stream,
       .strategy_names = cuda::strategy_names,
       .supports = cuda::supports,
   };

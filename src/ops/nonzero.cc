@@ -6,6 +6,7 @@
 #include "ops/defs.h"
 #include "ops/masked.h"
 #include "ops/shapes.h"
+#include "transfer/map.h"
 
 namespace sow {
 namespace detail {
@@ -33,8 +34,23 @@ Meta infer_nonzero(const Call&, const Metas& inputs) {
   return {DType::int64, {-1, inputs[0].shape.rank()}, inputs[0].device};
 }
 
+// The same where elements are not in the host's memory.
+Tensor differs_from_zero(const Tensor& x) {
+  const Tensor out = Tensor::empty(x.shape(), DType::bool_, x.device());
+  if (x.numel() == 0) return out;
+  Map map;
+  map.op = MapOp::ne;
+  map.shape = x.shape();
+  map.out = static_cast<char*>(out.data());
+  map.out_dtype = DType::bool_;
+  map.in[0] = {static_cast<const char*>(x.data()), x.dtype(), x.strides()};
+  map.in[1] = {nullptr, x.dtype(), Dims(x.shape().size(), 0)};
+  execute(map, x.device());
+  return out;
+}
+
 Tensor nonzero_now(const Call& call) {
-  const Tensor mask = nonzero_mask(call.inputs[0], op_name(call));
+  const Tensor mask = nonzero_mask(call.inputs[0]);
   return coordinates_of(mask, count_true(mask), op_name(call));
 }
 
@@ -57,12 +73,9 @@ int64_t count_true(const Tensor& mask) {
   return copies * table.count_true(own.data(), own.numel(), mask.device().index);
 }
 
-Tensor nonzero_mask(const Tensor& x, const char* op) {
+Tensor nonzero_mask(const Tensor& x) {
   if (x.dtype() == DType::bool_) return x;
-  if (x.device().type != DeviceType::cpu) {
-    fail(ErrorKind::device, "{}: x is on {}; on that device it must be bool", op,
-         to_string(x.device()));
-  }
+  if (x.device().type != DeviceType::cpu) return differs_from_zero(x);
   const Tensor dense = x.contiguous();
   const Tensor out = Tensor::empty(x.shape(), DType::bool_, x.device());
   const bool floating = is_floating(x.dtype()) || is_complex(x.dtype());

@@ -67,7 +67,9 @@ class Lowering final : public Recorder {
     const bool indexed = !transfer.dst_index.empty() || !transfer.src_index.empty();
     if (indexed && device.type == DeviceType::cpu) {
       add_check(step);
-      if (out_->signature.optimize) hold_constant(step.transfer);
+      if (out_->signature.optimize) hold_constant(step.transfer, device);
+    } else if (indexed && out_->signature.optimize) {
+      hold_constant(step.transfer, device);
     }
     for (const int64_t extent : transfer.shape) {
       if (extent == 0) return;
@@ -123,15 +125,20 @@ class Lowering final : public Recorder {
   }
 
   // A constant index is ordered once, for all runs.
-  void hold_constant(Transfer& transfer) {
+  void hold_constant(Transfer& transfer, Device device) {
     if (transfer.dst_index.size() != 1 || transfer.order != nullptr) return;
     const IndexOperand& index = transfer.dst_index[0];
     if (out_->block_of(index.data) >= 0 || transfer.bounds == Bounds::promise) return;
     const RecordWith guard(nullptr);
-    const Tensor keys = tensor_at(const_cast<char*>(index.data), {index.dtype, index.own_shape, {}},
+    const Tensor keys = tensor_at(const_cast<char*>(index.data), {index.dtype, index.own_shape, device},
                                   index.own_strides);
-    out_->orders.push_back(Index::hold(keys, index.extent, transfer.bounds).order());
-    transfer.order = out_->orders.back().get();
+    try {
+      out_->orders.push_back(Index::hold(keys, index.extent, transfer.bounds).order());
+      transfer.order = out_->orders.back().get();
+    } catch (const Error&) {
+      if (device.type == DeviceType::cpu) throw;
+      // A bad key on a device: every run tells it, in its own words.
+    }
   }
 
   const Meta& meta(int value) const { return graph_.values[value].meta; }

@@ -108,6 +108,21 @@ void verify(const char* fact, bool declared, int64_t broken_at, const Dims& shap
   fail(ErrorKind::argument, "Index: the keys were declared {}, but are not: see position {}", fact, at);
 }
 
+// Copies the order to the device where its keys are.
+void place_on(Device device, IndexOrder& order) {
+  const auto count = static_cast<size_t>(order.count);
+  const Tensor both = Tensor::empty({2, order.count}, DType::int32);
+  auto* keys = static_cast<uint32_t*>(both.data());
+  uint32_t* positions = keys + count;
+  std::copy(order.keys.begin(), order.keys.end(), keys);
+  std::fill(keys + order.keys.size(), keys + count, static_cast<uint32_t>(order.size));
+  std::copy(order.positions.begin(), order.positions.end(), positions);
+  std::fill(positions + order.positions.size(), positions + count, 0u);
+  order.on_device = both.to(device);
+  order.device_keys = static_cast<const uint32_t*>(order.on_device.data());
+  order.device_positions = order.device_keys + count;
+}
+
 }  // namespace
 
 }  // namespace detail
@@ -140,6 +155,7 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
       order->facts = {sorted, repeated < 0};
     }
   }
+  if (keys.device().type != DeviceType::cpu && order->kept()) place_on(keys.device(), *order);
   index.order_ = std::move(order);
   return index;
 }

@@ -34,6 +34,12 @@ struct IndexOrder {
   PoolNumbers positions;  // of each in the row-major index
   PoolNumbers begins;     // where each destination's items begin, and the end
 
+  // The same in the memory of the CUDA device that the keys are on: `count` of each, those of dropped
+  // items at the end with `size` for a key.
+  Tensor on_device;
+  const uint32_t* device_keys = nullptr;
+  const uint32_t* device_positions = nullptr;
+
   bool kept() const { return !begins.empty(); }
   // Whether a use under these bounds finds the same keys. One whose keys were all in range when
   // they were held is not checked again.

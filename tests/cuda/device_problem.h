@@ -36,6 +36,7 @@ class DeviceProblem {
   char* moved(const char* host) const;
 
   Tensor memory_;
+  std::vector<Index> held_;  // as the problem's, on the device
   std::vector<Place> places_;
   size_t destination_bytes_;
   detail::Transfer transfer_;

@@ -29,8 +29,8 @@ struct Checker {
   int failures = 0;
   std::map<std::string, int> uses;
 
-  void check(Problem& problem, DeviceProblem& on_device, const Buffer& before, const Buffer& expected,
-             const std::string& way, uint64_t seed) {
+  void check(Problem& problem, DeviceProblem& on_device, const Buffer& before,
+             const Buffer& expected, const std::string& way, uint64_t seed) {
     on_device.set_destination(before);
     std::string complaint;
     try {
@@ -39,11 +39,13 @@ struct Checker {
     } catch (const Error& error) {
       complaint = error.what();
     }
-    const std::string replay =
-        "\n  " + describe(problem) + "\n  replay: SOW_TEST_SEED=" + std::to_string(seed) + " SOW_TEST_PROBLEMS=1";
+    const std::string replay = "\n  " + describe(problem) +
+                               "\n  replay: SOW_TEST_SEED=" + std::to_string(seed) +
+                               " SOW_TEST_PROBLEMS=1";
     if (complaint.empty() == problem.too_few_values) {
       ++failures;
-      ADD_FAILURE() << way << ": " << (complaint.empty() ? "too few values went unnoticed" : complaint) << replay;
+      ADD_FAILURE() << way << ": "
+                    << (complaint.empty() ? "too few values went unnoticed" : complaint) << replay;
       return;
     }
     const Buffer result = on_device.destination();
@@ -51,13 +53,15 @@ struct Checker {
     size_t at = 0;
     while (result[at] == expected[at]) ++at;
     ++failures;
-    ADD_FAILURE() << way << ": differs from the reference at element " << at / size_of(problem.transfer.dtype) << " of "
+    ADD_FAILURE() << way << ": differs from the reference at element "
+                  << at / size_of(problem.transfer.dtype) << " of "
                   << expected.size() / size_of(problem.transfer.dtype) << replay;
   }
 };
 
 TEST_F(Cuda, EveryStrategyGivesTheReferencesBits) {
-  const uint64_t first = setting("SOW_TEST_SEED", 1), last = first + setting("SOW_TEST_PROBLEMS", 20000);
+  const uint64_t first = setting("SOW_TEST_SEED", 1),
+                 last = first + setting("SOW_TEST_PROBLEMS", 20000);
   const std::vector<std::string> names = detail::cuda_strategies();
   Checker checker;
   std::set<std::pair<DType, Reduce>> drawn;
@@ -66,8 +70,10 @@ TEST_F(Cuda, EveryStrategyGivesTheReferencesBits) {
     Problem problem = draw_problem(draw);
     DeviceProblem on_device(problem, draw);
     const Buffer before = problem.destination;
-    if (problem.too_few_values) run_refused(problem.transfer);
-    else run_reference(problem.transfer);
+    if (problem.too_few_values)
+      run_refused(problem.transfer);
+    else
+      run_reference(problem.transfer);
     const Buffer expected = problem.destination;
     if (problem.transfer.mask_side == detail::MaskSide::none) {
       drawn.insert({problem.transfer.dtype, problem.transfer.reduce});
@@ -81,7 +87,8 @@ TEST_F(Cuda, EveryStrategyGivesTheReferencesBits) {
     }
   }
   if (last - first < 500) return;  // a replay
-  for (const std::string& name : names) EXPECT_TRUE(checker.uses.count(name)) << name << " was never exercised";
+  for (const std::string& name : names)
+    EXPECT_TRUE(checker.uses.count(name)) << name << " was never exercised";
   if (last - first < 5000) return;
   EXPECT_EQ(drawn.size(), 12u * 6u - 4u - 1u);
 }

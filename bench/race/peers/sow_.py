@@ -24,25 +24,34 @@ def set_threads(threads: int) -> None:
     sow.set_num_threads(threads)
 
 
-def own(array: np.ndarray, dtype: str) -> np.ndarray:
-    if dtype != "bfloat16":
+def on_gpu(array: Any) -> bool:
+    """Whether it is a tensor of PyTorch, which is what sow is given on a GPU."""
+    return not isinstance(array, np.ndarray)
+
+
+def own(array: Any, dtype: str) -> Any:
+    if dtype != "bfloat16" or on_gpu(array):
         return array
     import ml_dtypes
 
     return array.view(ml_dtypes.bfloat16)
 
 
-def plain(array: Any) -> np.ndarray:
+def plain(array: Any) -> Any:
+    if getattr(array, "device", "cpu") != "cpu" and not isinstance(array, np.ndarray):
+        return array
     array = np.asarray(array)
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
-    x = x0.copy()
+    x = x0.clone() if on_gpu(x0) else x0.copy()
     index: Any = arrays.get("index")
     if case.held:
         index = sow.Index(index, size=case.shape[0])
+    if case.backward and case.kind == "masked":
+        return [masked_backward(x, arrays["mask"], src, arrays["grad"])]
     if case.backward:
         return [backward(case, x, index, src, own(arrays["grad"], case.dtype))]
     end = "_" if case.in_place else ""
@@ -50,6 +59,10 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         op, arguments, keywords = "masked_scatter", (x, arrays["mask"], src), {}
     elif case.kind == "diagonal":
         op, arguments, keywords = "diagonal_scatter", (x, src), {"axis1": -2, "axis2": -1}
+    elif case.kind == "cache":
+        op, arguments, keywords = "index_copy", (x, case.axis, index, src), {}
+    elif case.kind == "nd":
+        op, arguments, keywords = "tensor_scatter_nd_add", (x, index, src), {}
     elif case.kind == "along":
         op, arguments, keywords = "put_along_axis", (x, index, src, case.axis), {"reduce": case.reduce}
     else:
@@ -60,7 +73,7 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
             op + end,
             run=partial(function, *arguments, **keywords),
             result=lambda out: [plain(out)],
-            reset=(lambda: np.copyto(x, x0)) if case.in_place else None,
+            reset=(lambda: x.copy_(x0) if on_gpu(x) else np.copyto(x, x0)) if case.in_place else None,
             explain=lambda: sow.explain(op + end, *arguments, **keywords),
         )
     ]
@@ -72,6 +85,18 @@ def row_call(case: Case, x: Any, index: Any, src: Any) -> tuple[str, tuple[Any, 
     if case.reduce == "assign":
         return "index_copy", (x, 0, index, src), {}
     return "index_reduce", (x, 0, index, src, case.reduce), {}
+
+
+def masked_backward(x: Any, mask: Any, src: Any, grad: Any) -> Way:
+    x, value, given = sow.asarray(x).requires_grad_(), sow.asarray(src).requires_grad_(), sow.asarray(grad)
+
+    def run() -> Any:
+        x.grad = value.grad = None
+        out = sow.masked_scatter(x, mask, value)
+        out.backward(given)
+        return out, value.grad
+
+    return Way("masked_scatter, backward", run=run, result=lambda out: [plain(out[0].detach()), plain(out[1])])
 
 
 def backward(case: Case, x: np.ndarray, index: Any, src: np.ndarray, grad: np.ndarray) -> Way:

@@ -28,14 +28,18 @@ def set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def own(array: np.ndarray, dtype: str) -> Tensor:
+def own(array: Any, dtype: str) -> Tensor:
+    if isinstance(array, Tensor):
+        return array
     if dtype == "bfloat16" and array.dtype == np.uint16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
-def plain(tensor: Tensor) -> np.ndarray:
+def plain(tensor: Tensor) -> Any:
     tensor = tensor.detach()
+    if tensor.is_cuda:
+        return tensor
     return tensor.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
@@ -93,6 +97,37 @@ def diagonal_forms(case: Case, x: Tensor, src: Tensor) -> Forms:
     return {"diagonal_scatter": partial(torch.diagonal_scatter, x, src, 0, -2, -1)}
 
 
+def cache_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
+    def put() -> Tensor:
+        x[:, :, index] = src
+        return x
+
+    return {"index_copy_": partial(x.index_copy_, case.axis, index, src), "x[:, :, i] = v": put}
+
+
+def nd_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
+    flat = x.view(-1, x.shape[-1])
+
+    def add() -> Tensor:
+        flat.index_add_(0, index[:, 0] * case.shape[1] + index[:, 1], src)
+        return x
+
+    return {"index_add_, flat": add, "index_put_": partial(x.index_put_, (index[:, 0], index[:, 1]), src, True)}
+
+
+def masked_backward(x: Tensor, mask: Tensor, src: Tensor, grad: Tensor) -> list[Way]:
+    x, src = x.requires_grad_(), src.detach().requires_grad_()
+
+    def run() -> tuple[Tensor, Tensor]:
+        x.grad = src.grad = None
+        out = x.masked_scatter(mask, src)
+        out.backward(grad)
+        assert src.grad is not None
+        return out, src.grad
+
+    return [Way("masked_scatter, backward", run=run, result=lambda out: [plain(out[0]), plain(out[1])])]
+
+
 def backward_ways(case: Case, x: Tensor, index: Tensor, src: Tensor, grad: Tensor) -> list[Way]:
     leaf = src.requires_grad_()
 
@@ -132,13 +167,18 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     x = x0.clone()
     reset = (lambda: x.copy_(x0)) if case.in_place else None
     index = own(arrays["index"], "int64") if "index" in arrays else None
+    if case.backward and case.kind == "masked":
+        return masked_backward(x, own(arrays["mask"], "bool"), src, own(arrays["grad"], case.dtype))
     if case.backward:
         assert index is not None
         return backward_ways(case, x, index, src, own(arrays["grad"], case.dtype))
     if case.kind == "masked":
-        forms = masked_forms(case, x, torch.from_numpy(arrays["mask"]), src)
+        forms = masked_forms(case, x, own(arrays["mask"], "bool"), src)
     elif case.kind == "diagonal":
         forms = diagonal_forms(case, x, src)
+    elif case.kind in ("cache", "nd"):
+        assert index is not None
+        forms = (cache_forms if case.kind == "cache" else nd_forms)(case, x, index, src)
     else:
         assert index is not None
         forms = (along_forms if case.kind == "along" else row_forms)(case, x, index, src)
