@@ -26,8 +26,7 @@ SOW_API void synchronize(int device = 0);
 SOW_API void check(int device = 0);
 
 // The stream (a cudaStream_t) that this thread's calls on `device` run on; null is the default
-// stream. Memory belongs to the stream it was allocated on: a stream must outlive the tensors made
-// on it.
+// stream. Memory that is let go is used again on the stream it was asked for on.
 class SOW_API StreamGuard {
  public:
   explicit StreamGuard(void* stream, int device = 0);

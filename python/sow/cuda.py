@@ -4,14 +4,12 @@ A call on a GPU returns before the device has done the work. A bad index writes 
 raised at the next point where sow waits for the device, or by check().
 """
 
-from __future__ import annotations
-
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+import contextlib as _contextlib
+from collections.abc import Callable as _Callable
+from collections.abc import Iterator as _Iterator
+from typing import Any as _Any
 
 from . import _core
-from ._core import CudaGraph as Graph
 
 
 def available() -> bool:
@@ -65,7 +63,7 @@ def set_debug_checks(on: bool) -> None:
     _core._cuda_set_debug_checks(on)
 
 
-def _number(stream: Any) -> int:
+def _number(stream: _Any) -> int:
     """The cudaStream_t behind a stream of torch or CuPy, one with __cuda_stream__, a number or None."""
     if stream is None:
         return 0
@@ -77,8 +75,8 @@ def _number(stream: Any) -> int:
     return int(stream)
 
 
-@contextlib.contextmanager
-def stream(stream: Any, device: int = 0) -> Iterator[None]:
+@_contextlib.contextmanager
+def stream(stream: _Any, device: int = 0) -> _Iterator[None]:
     """Inside, this thread's calls on the device run on this stream, whoever owns their arrays.
 
     Without it they run on the current stream of the library that the first array is from (torch and
@@ -105,8 +103,8 @@ def current_stream(device: int = 0) -> int:
     return _core._cuda_current_stream(device)
 
 
-@contextlib.contextmanager
-def _following(array: Any) -> Iterator[None]:
+@_contextlib.contextmanager
+def _following(array: _Any) -> _Iterator[None]:
     """Inside, calls run on the current stream of the array's library."""
     found = None if array is None else _core._cuda_stream_of(array)
     if found is None:
@@ -116,7 +114,7 @@ def _following(array: Any) -> Iterator[None]:
         yield
 
 
-def capture(function: Callable[[], Any], device: int = 0) -> Graph:
+def capture(function: _Callable[[], _Any], device: int = 0) -> _core.CudaGraph:
     """Calls function once and captures what sow runs in it, instead of running it.
 
     The graph's launch() then runs it all, as often as wanted, on the arrays it was captured with.

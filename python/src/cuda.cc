@@ -25,7 +25,8 @@ void bind_cuda(nb::module_& module) {
         [&] {
           // Tensors of other libraries follow the captured stream, not their library's.
           nb::object module = nb::module_::import_("sow._core");
-          module.attr("_cuda_push_stream")(reinterpret_cast<uintptr_t>(cuda::current_stream(device)), device);
+          module.attr("_cuda_push_stream")(
+              reinterpret_cast<uintptr_t>(cuda::current_stream(device)), device);
           try {
             function();
           } catch (...) {

@@ -34,7 +34,8 @@ std::optional<void*> library_stream(nb::handle object, const TypeInfo& info, int
 
 void OwnersStream::follow(nb::handle object, const TypeInfo& info, int device) {
   if (stream_is_chosen()) return;
-  if (const std::optional<void*> stream = library_stream(object, info, device)) guard_.emplace(*stream, device);
+  if (const std::optional<void*> stream = library_stream(object, info, device))
+    guard_.emplace(*stream, device);
 }
 
 int64_t stream_number(int device) {
@@ -55,18 +56,21 @@ void bind_streams(nb::module_& module) {
   module.def("_cuda_pop_stream", [] {
     if (!chosen.empty()) chosen.pop_back();
   });
-  module.def("_cuda_current_stream", [](int device) { return reinterpret_cast<uintptr_t>(cuda::current_stream(device)); });
+  module.def("_cuda_current_stream",
+             [](int device) { return reinterpret_cast<uintptr_t>(cuda::current_stream(device)); });
   // (stream, device) of a CUDA array, None for anything else or inside of sow.cuda.stream.
   module.def("_cuda_stream_of", [](nb::handle object) -> nb::object {
     const TypeInfo info = info_of(object);
-    if (stream_is_chosen() || (info.kind != Kind::torch && info.kind != Kind::cupy && info.kind != Kind::paddle)) {
+    if (stream_is_chosen() ||
+        (info.kind != Kind::torch && info.kind != Kind::cupy && info.kind != Kind::paddle)) {
       return nb::none();
     }
-    const Tensor tensor = to_tensor(object, {"stream", "array"}, Access::read);
-    if (tensor.device().type == DeviceType::cpu) return nb::none();
-    const std::optional<void*> stream = library_stream(object, info, tensor.device().index);
+    const nb::tuple place = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
+    if (nb::cast<int>(nb::int_(place[0])) != kDlCuda) return nb::none();
+    const int device = nb::cast<int>(nb::int_(place[1]));
+    const std::optional<void*> stream = library_stream(object, info, device);
     if (!stream) return nb::none();
-    return nb::make_tuple(reinterpret_cast<uintptr_t>(*stream), tensor.device().index);
+    return nb::make_tuple(reinterpret_cast<uintptr_t>(*stream), device);
   });
 }
 

@@ -1,5 +1,5 @@
-// Which CUDA stream a call from Python runs on: one the user chose, or the one that the library of its
-// arrays works on.
+// Which CUDA stream a call from Python runs on: one the user chose, or the one that the library of
+// its arrays works on.
 #pragma once
 
 #include <optional>

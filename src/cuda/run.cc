@@ -154,7 +154,8 @@ std::string explain_transfer(const CudaContext& context, const Transfer& transfe
   return with_case(context, transfer, [&](const Case& c) {
     const Strategy& strategy = choose(c, context.forced);
     return std::string(strategy.name) + ": " + strategy.says + ", " +
-           std::to_string(strategy.workspace(c)) + " bytes of workspace";
+           std::to_string(strategy.workspace(c)) + " bytes of workspace" +
+           (held_order(c.transfer, c.canonical) != nullptr ? "; index held: ordered once, used again" : "");
   });
 }
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 
 #include "cuda/failure.h"
 
@@ -35,18 +34,10 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-struct Owned {
-  cudaStream_t stream;
-  uint64_t capture;  // it belongs to the graph that this capture makes; 0: to the pool
-};
-
 // Never destroyed: tensors may be let go of after static objects are gone.
 struct Devices {
   std::mutex mutex;
   std::atomic<DeviceState*> state[kMaxDevices] = {};
-  std::unordered_map<void*, Owned> owner;  // of each tensor's memory
-  // Let go of while a stream was captured, where freeing would become a part of the graph.
-  std::vector<std::pair<void*, cudaStream_t>> deferred;
 };
 
 Devices& devices() {
@@ -54,9 +45,9 @@ Devices& devices() {
   return *all;
 }
 
-uint64_t pool_limit() {
+uint64_t pool_limit(uint64_t otherwise) {
   const char* text = std::getenv("SOW_CUDA_POOL_LIMIT");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : UINT64_MAX;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 // Lets this thread do what is forbidden while a stream is captured but harms no capture.
@@ -80,13 +71,9 @@ std::unique_ptr<DeviceState> open_device(int device) {
   state->shared_bytes = value;
   check(cudaDeviceGetAttribute(&value, cudaDevAttrL2CacheSize, device), "cuda");
   state->l2_bytes = static_cast<size_t>(value);
-  cudaMemPoolProps properties = {};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = device;
-  check(cudaMemPoolCreate(&state->pool, &properties), "cuda pool");
-  uint64_t limit = pool_limit();
-  check(cudaMemPoolSetAttribute(state->pool, cudaMemPoolAttrReleaseThreshold, &limit), "cuda pool");
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cuda");
+  state->pool = new Pool(device, pool_limit(total / 2));
   open_failures(*state);
   return state;
 }
@@ -108,21 +95,6 @@ const DeviceState& device_state(int device) {
   }
   return *state;
 }
-
-namespace {
-
-// What could not be freed during a capture goes back once its stream is free; under the lock.
-void free_deferred(Devices& all) {
-  for (size_t i = all.deferred.size(); i-- > 0;) {
-    const auto [data, stream] = all.deferred[i];
-    if (capture_of(stream) != 0) continue;
-    cudaFreeAsync(data, stream);
-    all.deferred[i] = all.deferred.back();
-    all.deferred.pop_back();
-  }
-}
-
-}  // namespace
 
 uint64_t capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -152,55 +124,20 @@ void wait_for(cudaStream_t earlier, cudaStream_t later) {
 }
 
 void* allocate(const CudaContext& context, size_t bytes) {
-  const DeviceState& state = device_state(context.device);
-  void* data = nullptr;
-  const cudaStream_t stream = stream_of(context);
-  const uint64_t capture = capture_of(stream);
-  check(cudaMallocFromPoolAsync(&data, bytes == 0 ? 1 : bytes, state.pool, stream), "cuda memory");
-  Devices& all = devices();
-  const std::lock_guard lock(all.mutex);
-  if (capture == 0 && !all.deferred.empty()) free_deferred(all);
-  all.owner[data] = {stream, capture};
-  return data;
+  return device_state(context.device).pool->take(bytes, stream_of(context));
 }
 
 void deallocate(const CudaContext& context, void* data) {
-  Devices& all = devices();
-  const cudaStream_t stream = stream_of(context);
-  const uint64_t capture = capture_of(stream);
-  Owned owned = {};
-  {
-    const std::lock_guard lock(all.mutex);
-    const auto found = all.owner.find(data);
-    if (found == all.owner.end()) return;
-    owned = found->second;
-    all.owner.erase(found);
-    const bool same_graph = capture != 0 && capture == owned.capture && stream == owned.stream;
-    if (!same_graph && (capture != 0 || capture_of(owned.stream) != 0)) {
-      all.deferred.push_back({data, owned.stream});
-      return;
-    }
-  }
-  // Whoever lets go last may have used it on a stream of their own.
-  wait_for(stream, owned.stream);
-  // A graph that was never launched has nothing to free.
-  if (owned.capture != 0 && capture == 0) {
-    if (cudaFreeAsync(data, owned.stream) != cudaSuccess) cudaGetLastError();
-    return;
-  }
-  check(cudaFreeAsync(data, owned.stream), "cuda memory");
+  device_state(context.device).pool->give(data, stream_of(context));
 }
 
 Scratch::Scratch(const CudaContext& context, size_t bytes) : context_(context) {
   if (bytes == 0) return;
-  void* data = nullptr;
-  const DeviceState& state = device_state(context.device);
-  check(cudaMallocFromPoolAsync(&data, bytes, state.pool, stream_of(context)), "cuda workspace");
-  data_ = static_cast<char*>(data);
+  data_ = static_cast<char*>(device_state(context.device).pool->take(bytes, stream_of(context)));
 }
 
 Scratch::~Scratch() {
-  if (data_ != nullptr) cudaFreeAsync(data_, stream_of(context_));
+  if (data_ != nullptr) device_state(context_.device).pool->give(data_, stream_of(context_));
 }
 
 }  // namespace sow::detail::cuda

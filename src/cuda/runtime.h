@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/cuda_table.h"
+#include "cuda/pool.h"
 
 namespace sow::detail::cuda {
 
@@ -37,7 +38,7 @@ struct FailureSlot;
 
 // What is known of a device once it was used.
 struct DeviceState {
-  cudaMemPool_t pool = nullptr;
+  Pool* pool = nullptr;
   int processors = 1;
   int shared_bytes = 48 << 10;  // the most a block may ask for
   size_t l2_bytes = 0;

@@ -119,6 +119,7 @@ CudaStatus synchronize(const CudaContext* context, bool whole_device, CudaText* 
     expect_not_captured(stream_of(*context));
     check(whole_device ? cudaDeviceSynchronize() : cudaStreamSynchronize(stream_of(*context)),
           "cuda");
+    if (whole_device) device_state(context->device).pool->settle();
   });
 }
 

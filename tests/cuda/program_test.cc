@@ -119,8 +119,9 @@ TEST_F(Cuda, ABadIndexInAProgramIsToldLater) {
   const CompiledProgram compiled(program);
   const Tensor zeros = Tensor::zeros({4}, DType::float32, kGpu),
                ones = Tensor::ones({2}, DType::float32, kGpu);
-  const Tensor bad = compiled({zeros, Tensor::of<int64_t>({1, 9}).to(kGpu), ones})[0];
-  const Tensor good = compiled({zeros, Tensor::of<int64_t>({1, 3}).to(kGpu), ones})[0];
+  const Tensor outside = Tensor::of<int64_t>({1, 9}).to(kGpu),
+               inside = Tensor::of<int64_t>({1, 3}).to(kGpu);
+  const Tensor bad = compiled({zeros, outside, ones})[0], good = compiled({zeros, inside, ones})[0];
   EXPECT_THROW(cuda::check(), Error);
   EXPECT_EQ(bad.to_vector<float>(), (std::vector<float>{0, 0, 0, 0}));
   EXPECT_EQ(good.to_vector<float>(), (std::vector<float>{0, 1, 0, 1}));

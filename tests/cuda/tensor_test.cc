@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "cuda/device_problem.h"
-#include "sow/ops.h"
+#include "sow/sow.h"
 
 namespace sow::test {
 namespace {
@@ -77,6 +77,56 @@ TEST_F(Cuda, EveryThreadHasItsStream) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+}
+
+TEST_F(Cuda, TensorsOutliveTheStreamTheyWereMadeOn) {
+  const Tensor key = Tensor::of<int64_t>({1}).to(kGpu),
+               one = Tensor::ones({1}, DType::float32, kGpu);
+  for (int round = 0; round < 20; ++round) {
+    Tensor x;
+    cudaStream_t stream;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    {
+      const cuda::StreamGuard guard(stream);
+      x = Tensor::zeros({1000}, DType::float32, kGpu);
+      x.scatter_add_(0, key, one);
+    }
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    EXPECT_EQ(x.slice(0, 0, 3).to_vector<float>(), (std::vector<float>{0, 1, 0}));
+  }
+}
+
+// A tensor that another stream used last comes back only when that stream is done with it.
+TEST_F(Cuda, MemoryWaitsForWhoeverUsedItLast) {
+  cudaStream_t first, second;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+  const int64_t count = int64_t{1} << 26;
+  const Tensor out = Tensor::zeros({count}, DType::float32, kGpu);
+  cuda::synchronize();
+  for (int round = 0; round < 10; ++round) {
+    Tensor x;
+    {
+      const cuda::StreamGuard guard(first);
+      x = Tensor::full({count}, 1, DType::float32, kGpu);
+    }
+    ASSERT_EQ(cudaStreamSynchronize(first), cudaSuccess);
+    {
+      const cuda::StreamGuard guard(second);
+      out.fill_(0);
+      out.copy_(x);
+      x = Tensor();
+    }
+    {
+      const cuda::StreamGuard guard(first);
+      Tensor::full({count}, 2, DType::float32, kGpu);  // in the same memory
+    }
+    cuda::synchronize();
+    EXPECT_EQ(sum(out).to_vector<float>(), std::vector<float>{static_cast<float>(count)});
+  }
+  cudaStreamDestroy(first);
+  cudaStreamDestroy(second);
 }
 
 TEST_F(Cuda, MoreThan31BitsOfElements) {
