@@ -152,7 +152,8 @@ class Race:
         for entry in entries:
             same = [other.first for other in entries if other.peer == entry.peer and not other.error]
             leading = min((other.first for other in entries if not other.error and other.peer != "sow"), default=0)
-            slow = entry.first > 1.6 * min(same, default=0) or (entry.first > 0.2 and entry.first > 4 * leading)
+            behind = 20e-3 if self.device else 0.2  # seconds from which being far behind is enough
+            slow = entry.first > 1.6 * min(same, default=0) or (entry.first > behind and entry.first > 4 * leading)
             if not entry.error and not (slow and entry.peer != "sow"):
                 racing.append(entry)
         turns = [turn_of(entry.first) for entry in racing]

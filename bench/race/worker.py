@@ -51,6 +51,7 @@ class Worker:
                 way.reset()
             began = time.perf_counter()
             result = way.run()
+            self.place.finish(way, result)
             answer["seconds"] = time.perf_counter() - began
             answer["parts"] = []
             for part, array in enumerate(way.result(result)):
@@ -113,6 +114,9 @@ class Host:
 
     def spot_check(self, case: Case, arrays: data.Arrays, result: Any) -> str:
         return ""
+
+    def finish(self, way: Way, result: Any) -> None:
+        """A run ends when its work is done."""
 
     def shown(self, array: Any) -> tuple[np.ndarray, int]:
         flat = np.ascontiguousarray(array).reshape(-1)

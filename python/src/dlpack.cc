@@ -93,20 +93,23 @@ void release_managed(PyObject* capsule) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-// The stream on which the memory must be ready; none for memory of the host.
-nb::object wanted_stream(nb::handle object) {
+// The stream on which the memory must be ready: where the call will run. None for memory of the host.
+nb::object wanted_stream(nb::handle object, const TypeInfo& info) {
   nb::object device = nb::steal(PyObject_CallMethod(object.ptr(), "__dlpack_device__", nullptr));
   if (!device || !PyTuple_Check(device.ptr()) || PyTuple_GET_SIZE(device.ptr()) != 2) {
     PyErr_Clear();
     return nb::none();
   }
   if (nb::cast<int>(nb::int_(device[0])) != kDlCuda) return nb::none();
-  return nb::int_(stream_number(nb::cast<int>(nb::int_(device[1]))));
+  const int at = nb::cast<int>(nb::int_(device[1]));
+  const std::optional<void*> own = stream_is_chosen() ? std::nullopt : library_stream(object, info, at);
+  if (!own) return nb::int_(stream_number(at));
+  return nb::int_(*own == nullptr ? 1 : reinterpret_cast<int64_t>(*own));
 }
 
 // Asks for a capsule; libraries older than DLPack 1.0 do not know the argument. What a foreign
 // method raises becomes the cause of our own error.
-nb::object request_capsule(nb::handle object, Site site) {
+nb::object request_capsule(nb::handle object, const TypeInfo& info, Site site) {
   PyObject* method = PyObject_GetAttrString(object.ptr(), "__dlpack__");
   if (!method) {
     PyErr_Clear();
@@ -115,7 +118,7 @@ nb::object request_capsule(nb::handle object, Site site) {
   nb::object call = nb::steal(method);
   try {
     nb::object version = nb::make_tuple(kDlpackMajor, kDlpackMinor);
-    nb::object stream = wanted_stream(object);
+    nb::object stream = wanted_stream(object, info);
     try {
       if (!stream.is_none()) return call(nb::arg("max_version") = version, nb::arg("stream") = stream);
       return call(nb::arg("max_version") = version);
@@ -132,8 +135,8 @@ nb::object request_capsule(nb::handle object, Site site) {
   }
 }
 
-Tensor from_capsule(nb::handle object, Site site, Access access) {
-  nb::object capsule = request_capsule(object, site);
+Tensor from_capsule(nb::handle object, const TypeInfo& info, Site site, Access access) {
+  nb::object capsule = request_capsule(object, info, site);
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     auto* managed =
         static_cast<DlVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
@@ -251,7 +254,7 @@ Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access ac
     }
   }
   return info.exchange ? view(borrowed, false, object, site, object)
-                       : from_capsule(object, site, access);
+                       : from_capsule(object, info, site, access);
 }
 
 DlVersioned* to_versioned(const Tensor& tensor) {

@@ -159,6 +159,15 @@ void map_cuda(const Map& map, int device) {
   });
 }
 
+bool backward_cuda(const IndexedBackward& work, const Transfer& places, int64_t elements,
+                   int device) {
+  bool done = false;
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.backward(context, &work, &places, elements, &done, text);
+  });
+  return done;
+}
+
 void count_up_cuda(void* out, int64_t count, int device) {
   call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
     return table.count_up(context, out, count, text);
@@ -188,6 +197,7 @@ const DeviceTable& cuda_table() {
       .run = run_cuda,
       .count_true = count_true_cuda,
       .map = map_cuda,
+      .backward = backward_cuda,
       .count_up = count_up_cuda,
   };
   return table;

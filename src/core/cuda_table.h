@@ -10,6 +10,7 @@
 
 namespace sow::detail {
 
+struct IndexedBackward;
 struct Map;
 struct Transfer;
 
@@ -72,6 +73,9 @@ struct CudaTable {
                            int64_t* out, CudaText* text);
   // 0, 1, 2, ... in int64.
   CudaStatus (*count_up)(const CudaContext* context, void* out, int64_t count, CudaText* text);
+  // The gradients of an indexed scatter without intermediate tensors; `done` says whether it could.
+  CudaStatus (*backward)(const CudaContext* context, const IndexedBackward* work,
+                         const Transfer* places, int64_t elements, bool* done, CudaText* text);
   CudaStatus (*map)(const CudaContext* context, const Map* map, CudaText* text);
   // Waits for the stream of the context, or for the whole device.
   CudaStatus (*synchronize)(const CudaContext* context, bool whole_device, CudaText* text);

@@ -8,6 +8,7 @@
 
 namespace sow::detail {
 
+struct IndexedBackward;
 struct Map;
 struct Transfer;
 
@@ -26,6 +27,10 @@ struct DeviceTable {
   int64_t (*count_true)(const void* mask, int64_t count, int device);
   // Runs an elementwise operation (transfer/map.h).
   void (*map)(const Map& map, int device) = nullptr;
+  // Runs the gradients of an indexed scatter at once, into a destination of so many elements; false:
+  // by the rules, one step after the other.
+  bool (*backward)(const IndexedBackward& work, const Transfer& places, int64_t elements,
+                   int device) = nullptr;
   // Writes 0, 1, 2, ... in int64; null where the host writes them itself.
   void (*count_up)(void* out, int64_t count, int device) = nullptr;
 };

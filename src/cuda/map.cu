@@ -193,6 +193,31 @@ __global__ void __launch_bounds__(kThreads) map_where(const __grid_constant__ Ma
   }
 }
 
+// The same where everything is one run of memory: 16 bytes a thread and step.
+template <int W>
+__global__ void __launch_bounds__(kThreads) map_where_dense(const __grid_constant__ MapArgs a) {
+  using Unit = WordOf<W>;
+  constexpr int V = 16 / W;
+  const Unit scalar = *reinterpret_cast<const Unit*>(a.scalar);
+  for (int64_t i = global_thread(); i < a.count / V; i += grid_threads()) {
+    const Pack<uint8_t, V> flags = reinterpret_cast<const Pack<uint8_t, V>*>(a.in[0])[i];
+    Pack<Unit, V> sides[2];
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      if (a.in[1 + k] != nullptr) sides[k] = reinterpret_cast<const Pack<Unit, V>*>(a.in[1 + k])[i];
+      else for (int v = 0; v < V; ++v) sides[k].at[v] = scalar;
+    }
+    Pack<Unit, V> out;
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.at[v] = flags.at[v] != 0 ? sides[0].at[v] : sides[1].at[v];
+    reinterpret_cast<Pack<Unit, V>*>(a.out)[i] = out;
+  }
+  const int64_t i = a.count / V * V + global_thread();
+  if (i >= a.count) return;
+  const int k = a.in[0][i] != 0 ? 1 : 2;
+  reinterpret_cast<Unit*>(a.out)[i] = a.in[k] == nullptr ? scalar : reinterpret_cast<const Unit*>(a.in[k])[i];
+}
+
 struct MapAxis {
   int64_t size;
   int64_t stride[3];
@@ -236,6 +261,16 @@ void launch(const MapArgs& a, const DeviceState& device, cudaStream_t stream) {
   }
 }
 
+// Whether map_where_dense does: one axis at most, steps of one element, addresses in multiples of 16.
+bool is_dense_where(const MapArgs& a, const std::vector<MapAxis>& axes) {
+  if (axes.size() != 1 || a.in[0] == nullptr || reinterpret_cast<uintptr_t>(a.out) % 16 != 0) return false;
+  for (int k = 0; k < 3; ++k) {
+    if (a.in[k] == nullptr) continue;
+    if (axes[0].stride[k] != 1 || reinterpret_cast<uintptr_t>(a.in[k]) % 16 != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void run_map(const CudaContext& context, const Map& map) {
@@ -269,7 +304,11 @@ void run_map(const CudaContext& context, const Map& map) {
   }
   for (size_t i = 0; i < axes.size() && fits; ++i) a.walk.push(axes[i].size, axes[i].stride, 3);
   if (fits) a.walk.finish();
-  if (map.op == MapOp::where) {
+  if (map.op == MapOp::where && is_dense_where(a, axes)) {
+    const int width = width_of(map.out_dtype);
+    const int blocks = blocks_for(a.count * width / 16, kThreads, 16 * device.processors);
+    with_width(width, [&](auto w) { map_where_dense<decltype(w)::value><<<blocks, kThreads, 0, stream>>>(a); });
+  } else if (map.op == MapOp::where) {
     with_width(width_of(map.out_dtype), [&](auto w) {
       map_where<decltype(w)::value><<<blocks_for(a.count, kThreads, 64 * device.processors), kThreads, 0, stream>>>(a);
     });

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/cuda_table.h"
+#include "cuda/backward.h"
 #include "cuda/count_true.h"
 #include "cuda/failure.h"
 #include "cuda/graph.h"
@@ -100,6 +101,12 @@ CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_
   return on_device(context, text, [&] { *out = count_true(*context, mask, count); });
 }
 
+CudaStatus backward(const CudaContext* context, const IndexedBackward* work, const Transfer* places,
+                    int64_t elements, bool* done, CudaText* text) {
+  *done = false;
+  return on_device(context, text, [&] { *done = run_backward(*context, *work, *places, elements); });
+}
+
 CudaStatus count_up_table(const CudaContext* context, void* out, int64_t count, CudaText* text) {
   return on_device(context, text,
                    [&] { count_up(static_cast<int64_t*>(out), count, stream_of(*context)); });
@@ -186,6 +193,7 @@ extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* 
       .explain = cuda::explain,
       .count_true = cuda::count_true_table,
       .count_up = cuda::count_up_table,
+      .backward = cuda::backward,
       .map = cuda::map,
       .synchronize = cuda::synchronize,
       .take_failure = cuda::take_failure_table,

@@ -1,5 +1,6 @@
 // The gradients of indexed scatters in one walk: at once where there is data, and in programs as
 // operations that are planned like any other.
+#include "core/device_table.h"
 #include "core/layout.h"
 #include "core/tensor_impl.h"
 #include "core/text.h"
@@ -125,6 +126,44 @@ bool run_now(const Backward& b, const Indexed& call, bool wants_source, Pair& ou
   return true;
 }
 
+// On a device, where it has a way of its own.
+bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pair& out) {
+  const Device device = b.grad.device();
+  const DeviceTable& table = device_table(device.type);
+  const Dims space = call.space();
+  bool empty = false;
+  for (const int64_t extent : space) empty = empty || extent <= 0;
+  if (empty || table.backward == nullptr || current_explanation() != nullptr) return false;
+  if (call.reduce() == Reduce::assign) return false;
+  const Tensor grad = b.grad.contiguous();
+  const Transfer places =
+      places_of(call.with_index(*call.family().scatter, grad), call.family(), space);
+  if (places.dst.data == nullptr) return false;
+  const bool self = call.include_self(), mean = call.reduce() == Reduce::mean;
+  Tensor x, result, source, x_grad, source_grad;
+  if (mean) x_grad = Tensor::empty(grad.shape(), grad.dtype(), device);  // the share of every update
+  if (!mean) source = call.source_over(shape_alone(b.grad, space)).contiguous();
+  if (!mean && self) x = call.x().contiguous();
+  if (reads_result(call.reduce())) result = b.result.contiguous();
+  // Where no update came the destination keeps its gradient.
+  if (!mean && b.needs(0) && (self || reads_result(call.reduce()))) x_grad = grad.clone();
+  if (!mean && wants_source) source_grad = Tensor::empty(space, grad.dtype(), device);
+  IndexedBackward work;
+  work.reduce = call.reduce();
+  work.include_self = self;
+  work.dtype = grad.dtype();
+  work.grad = data_of(grad);
+  work.result = data_of(result);
+  work.x = data_of(x);
+  work.source = data_of(source);
+  work.x_grad = data_of(x_grad);
+  work.source_grad = data_of(source_grad);
+  if (!table.backward(work, places, grad.numel(), device.index)) return false;
+  if (b.needs(0)) out.x = x_grad.defined() && (self || !mean) ? x_grad : call.cleared();
+  if (wants_source) out.source = call.to_source(mean ? call.gather(x_grad) : source_grad);
+  return true;
+}
+
 // -- in programs
 // ---------------------------------------------------------------------------------------
 
@@ -246,10 +285,12 @@ Pair record_walk(const Backward& b, const Indexed& call, bool wants_source) {
 
 bool walk_rule(const Backward& b, const Indexed& call, bool wants_source, Pair& out) {
   if (grad_enabled() || call.reduce() == Reduce::add) return false;  // a gather is all there is
-  if (b.grad.device().type != DeviceType::cpu) return false;
   if (!wants_source && !call.include_self()) return false;
   bool symbolic = is_symbolic(b.grad);
   for (const Tensor& input : b.call.inputs) symbolic = symbolic || is_symbolic(input);
+  if (b.grad.device().type != DeviceType::cpu) {
+    return !symbolic && run_on_device(b, call, wants_source, out);
+  }
   if (!symbolic) return run_now(b, call, wants_source, out);
   if (!may_record(b, call)) return false;
   out = record_walk(b, call, wants_source);

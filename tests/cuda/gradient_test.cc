@@ -1,5 +1,6 @@
 // Gradients on the device: of every operation, in every type, of first and second order, with the
 // CPU's bits; and of random large calls, where other strategies run.
+#include <cmath>
 #include <optional>
 
 #include "cuda/on_device.h"
@@ -94,6 +95,52 @@ TEST_F(Cuda, GradientsOfLargeCallsHaveTheCpusBits) {
                      found = on_cpu(gradients(call, on_gpu(masked), 1));
     for (size_t i = 0; i < found.size(); ++i)
       EXPECT_TRUE(same_bits(found[i], expected[i])) << "mask, gradient " << i;
+  }
+}
+
+// Many equal values, zeros, NaN and dropped keys: who shares a gradient, and who has none.
+Tensor awkward(const Dims& shape, DType dtype, int64_t seed) {
+  const Tensor drawn = keys(shape, 5, DType::int64, seed);  // -5 to 4
+  const Tensor numbers = to(drawn, dtype);
+  return where(eq(drawn, 4), Tensor::full({}, std::nan(""), dtype),
+               where(lt(drawn, 0), Tensor::zeros({}, dtype), numbers));
+}
+
+TEST_F(Cuda, GradientsOfTiesZerosAndDroppedKeys) {
+  int64_t seed = 1;
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    for (const char* reduce : {"assign", "add", "mul", "amax", "amin", "mean"}) {
+      for (const Bounds bounds : {Bounds::error, Bounds::drop, Bounds::clip}) {
+        for (const int64_t width : {1, 3, 8}) {
+          const bool self = ++seed % 2 == 0;
+          const int64_t reach = bounds == Bounds::error ? 40 : 60;
+          const TensorList rows = {awkward({40, width}, dtype, seed),
+                                   keys({300}, reach, DType::int64, seed),
+                                   awkward({300, width}, dtype, seed + 1)};
+          const auto by_rows = [&](const TensorList& t) {
+            return index_reduce(t[0], 0, Index(t[1], bounds), t[2], reduce, self);
+          };
+          const TensorList lines = {awkward({6, 40}, dtype, seed),
+                                    keys({6, 30 * width}, reach, DType::int32, seed),
+                                    awkward({6, 30 * width}, dtype, seed + 1)};
+          const auto along = [&](const TensorList& t) {
+            return put_along_axis(t[0], Index(t[1], bounds), t[2], 1, reduce, self);
+          };
+          const auto compare = [&](const auto& call, const TensorList& inputs, const char* what) {
+            const TensorList expected = gradients(call, inputs, 1),
+                             found = on_cpu(gradients(call, on_gpu(inputs), 1));
+            ASSERT_EQ(found.size(), expected.size());
+            for (size_t i = 0; i < found.size(); ++i) {
+              EXPECT_TRUE(same_bits(found[i], expected[i]))
+                  << what << " " << reduce << " of " << name_of(dtype) << ", width " << width
+                  << ", gradient " << i;
+            }
+          };
+          compare(by_rows, rows, "rows");
+          compare(along, lines, "along an axis");
+        }
+      }
+    }
   }
 }
 
