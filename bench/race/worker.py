@@ -155,6 +155,8 @@ def main() -> None:
 
             place = Gpu()
         say({"version": peer.start(threads), "device": place.name})
+        gc.collect()
+        gc.freeze()  # what a library has imported need not be looked through before every turn
     except Exception as error:
         say({"missing": f"{type(error).__name__}: {error}"[:300]})
         return

@@ -95,7 +95,7 @@ class Lowering final : public Recorder {
     step.transfer.op = op_name_;
     step.backward = work;
     add_check(step);
-    if (out_->signature.optimize) hold_constant(step.transfer);
+    if (out_->signature.optimize) hold_constant(step.transfer, {});
     out_->steps.push_back(std::move(step));
   }
 
