@@ -78,7 +78,11 @@ bool is_sorted(const IndexOrder& order) {
 // The first position, in row-major order, whose key is smaller than one before it; there is one.
 int64_t first_unsorted(const IndexOrder& order) {
   std::vector<uint32_t> given(static_cast<size_t>(order.count), UINT32_MAX);
-  for (size_t k = 0; k < order.positions.size(); ++k) given[order.positions[k]] = order.keys[k];
+  for (size_t s = 0; s + 1 < order.begins.size(); ++s) {
+    const uint32_t key = order.keys[order.begins[s]];  // the others' need not be there
+    for (uint32_t k = order.begins[s]; k < order.begins[s + 1]; ++k)
+      given[order.positions[k]] = key;
+  }
   uint32_t highest = 0;
   for (int64_t at = 0; at < order.count; ++at) {
     if (given[at] == UINT32_MAX) continue;
@@ -105,7 +109,8 @@ void verify(const char* fact, bool declared, int64_t broken_at, const Dims& shap
     at[d] = broken_at % shape[d];
     broken_at /= shape[d];
   }
-  fail(ErrorKind::argument, "Index: the keys were declared {}, but are not: see position {}", fact, at);
+  fail(ErrorKind::argument, "Index: the keys were declared {}, but are not: see position {}", fact,
+       at);
 }
 
 // Copies the order to the device where its keys are.
@@ -114,8 +119,11 @@ void place_on(Device device, IndexOrder& order) {
   const Tensor both = Tensor::empty({2, order.count}, DType::int32);
   auto* keys = static_cast<uint32_t*>(both.data());
   uint32_t* positions = keys + count;
-  std::copy(order.keys.begin(), order.keys.end(), keys);
-  std::fill(keys + order.keys.size(), keys + count, static_cast<uint32_t>(order.size));
+  // Of a destination's keys only the first need be there.
+  for (size_t s = 0; s + 1 < order.begins.size(); ++s) {
+    std::fill(keys + order.begins[s], keys + order.begins[s + 1], order.keys[order.begins[s]]);
+  }
+  std::fill(keys + order.positions.size(), keys + count, static_cast<uint32_t>(order.size));
   std::copy(order.positions.begin(), order.positions.end(), positions);
   std::fill(positions + order.positions.size(), positions + count, 0u);
   order.on_device = both.to(device);
@@ -132,11 +140,12 @@ Index Index::hold(const Tensor& keys, int64_t size, Bounds bounds, IndexFacts fa
   if (keys.dtype() != DType::int32 && keys.dtype() != DType::int64) {
     fail(ErrorKind::type, "Index: the keys are {}; an index must be int32 or int64", keys.dtype());
   }
-  if (size < 0) fail(ErrorKind::argument, "Index: the size of the axis is {}; it must not be negative", size);
+  if (size < 0)
+    fail(ErrorKind::argument, "Index: the size of the axis is {}; it must not be negative", size);
   keys.data();  // refuses a symbolic tensor, which has none
   Index index(keys.clone(), bounds);
   index.keys_.impl()->storage->read_only = true;  // many threads may use it at once
-  const Tensor readable = index.keys_.to({});  // keys on a device are waited for, this once
+  const Tensor readable = index.keys_.to({});     // keys on a device are waited for, this once
   const Transfer transfer = keys_alone(readable, size, bounds);
   check_indices(transfer);
 

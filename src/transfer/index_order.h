@@ -30,7 +30,7 @@ struct IndexOrder {
 
   // The kept items sorted by key, ties in row-major order. Empty if there are 2^32 keys or more:
   // then every use sorts for itself.
-  PoolNumbers keys;       // wrapped, ascending
+  PoolNumbers keys;       // wrapped, ascending; of a destination's only the first need be right
   PoolNumbers positions;  // of each in the row-major index
   PoolNumbers begins;     // where each destination's items begin, and the end
 
