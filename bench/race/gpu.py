@@ -69,7 +69,7 @@ class Gpu:
             way.run()
         self.end.record()
         self.end.synchronize()
-        return self.begin.elapsed_time(self.end) / 1e3 / loops
+        return float(self.begin.elapsed_time(self.end)) / 1e3 / loops
 
     def bandwidth(self) -> float:
         """Bytes a second of a plain copy, reads and writes counted."""
@@ -80,8 +80,8 @@ class Gpu:
             target.copy_(source)
             self.end.record()
             self.end.synchronize()
-            best = min(best, self.begin.elapsed_time(self.end) / 1e3)
-        return 2 * source.numel() * 4 / best
+            best = min(best, float(self.begin.elapsed_time(self.end)) / 1e3)
+        return 2 * int(source.numel()) * 4 / best
 
     def drop(self) -> None:
         torch.cuda.empty_cache()

@@ -106,11 +106,11 @@ def current_stream(device: int = 0) -> int:
 @_contextlib.contextmanager
 def _following(array: _Any) -> _Iterator[None]:
     """Inside, calls run on the current stream of the array's library."""
-    found = None if array is None else _core._cuda_stream_of(array)
+    found: _Any = None if array is None else _core._cuda_stream_of(array)
     if found is None:
         yield
         return
-    with stream(*found):
+    with stream(found[0], found[1]):
         yield
 
 

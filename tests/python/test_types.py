@@ -31,7 +31,7 @@ WRONG = ["sow.scatter(sow.zeros([2]), 'zero', [0], 1.0)", "sow.zeros([2]).scatte
 CONFIG = """
 [mypy]
 strict = true
-[mypy-torch.*,jax.*,paddle.*,tensorflow.*,scipy.*]
+[mypy-torch.*,jax.*,paddle.*,tensorflow.*,scipy.*,cupy.*,cupyx.*]
 follow_imports = skip
 ignore_missing_imports = true
 """
