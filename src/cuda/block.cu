@@ -18,7 +18,6 @@ struct LastFold {
   using Partial = Stored;
   static constexpr bool kOrdered = false;
   static constexpr bool kRepairs = false;
-  static constexpr bool kLast = true;  // chains keep the last item alone
 
   __device__ Acc start() const { return {}; }
   __device__ Partial start_partial() const { return {}; }
@@ -34,19 +33,6 @@ struct LastFold {
     return true;
   }
 };
-
-// Keys of every block are looked at before any block writes.
-__global__ void __launch_bounds__(kThreads) check_keys(const __grid_constant__ Problem p, Flag* flag) {
-  const int64_t count = p.outer_count * p.item_count;
-  const bool simple = is_simple(p);
-  bool bad = false;
-#pragma unroll 4
-  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
-    int64_t src;
-    place_of(p, simple, i, src, bad);
-  }
-  if (bad) mark_bad(flag);
-}
 
 bool is_alone(const Problem& p) { return p.outer_count == 1; }
 
@@ -69,10 +55,9 @@ int padded(int64_t items) {
 double cost(const Case& c) {
   const Problem& p = c.problem;
   const double elements = static_cast<double>(p.item_count) * p.columns();
-  // 8192 outer positions of 2048 items take 1.2 to 1.5 ms (H200, 2026-11-15).
   const double one = 3000 + elements * (p.reduce == Reduce::mul ? 5 : 2);
   const double checked = is_alone(p) ? 0 : kCheckedCallNs;
-  return 2 * kLaunchNs + checked + std::max(one, static_cast<double>(p.outer_count) * elements * 0.078);
+  return 2 * kLaunchNs + checked + std::max(one, static_cast<double>(p.outer_count) * elements * (p.columns() == 1 ? 0.03 : 0.078));
 }
 
 size_t workspace(const Case&) { return 0; }
@@ -98,16 +83,10 @@ void run(const Launch& launch) {
   a.alone = launch.flag == nullptr && can_report(launch.problem_case);
   a.checked = a.alone && make_reporter(launch.context, launch.problem_case.transfer, a.reporter);
   a.flag = launch.flag;
-  if (launch.flag != nullptr) {
-    const int blocks = blocks_for(a.p.positions(), 4 * kThreads, 16 * launch.device.processors);
-    check_keys<<<blocks, kThreads, 0, launch.stream>>>(a.p, launch.flag);
-  }
-  const bool sums = a.p.reduce == Reduce::add || a.p.reduce == Reduce::mean;
+  // Keys of every block are looked at before any block writes.
+  if (launch.flag != nullptr) mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
   if (a.p.reduce == Reduce::assign) assign(launch, a);
-  else if (a.p.dtype < DType::float16) fold_integers(launch, {}, {}, &a);
-  else if (sums) fold_sums(launch, {}, {}, &a);
-  else if (a.p.reduce == Reduce::mul) fold_products(launch, {}, {}, &a);
-  else fold_integers(launch, {}, {}, &a);
+  else fold_all(launch, {}, {}, &a);
 }
 
 }  // namespace

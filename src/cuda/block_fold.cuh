@@ -1,6 +1,6 @@
-// A whole outer position in one block: its items are grouped by place in shared memory and folded at
-// once. One launch does a small problem, error report included; many outer positions are as many blocks.
-// Where the order of updates matters items are sorted, otherwise they are chained in a hash table.
+// A whole outer position in one block. One launch does a small problem, error report included; many outer
+// positions are as many blocks. Items that meet nobody are done at once; the others are sorted by place in
+// shared memory and folded.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@ namespace sow::detail::cuda {
 struct BlockArgs {
   Problem p;
   int size = 0;        // items, rounded up to a power of two
+  int bits = 0;        // of the table that tells who meets somebody; a power of two, 0: everybody is sorted
   bool values = false;  // single elements are kept in shared memory
   bool alone = false;  // one block: it looks for bad keys itself
   bool checked = false;
@@ -26,7 +27,7 @@ inline constexpr int kMostBlockItems = 2048;
 inline constexpr int kBlockThreads = 512;  // at most: several blocks share a processor, and hide each other's waits
 inline constexpr unsigned long long kNoItem = ~0ull;
 
-// Bitonic; what has no place comes last.
+// Bitonic. A warp's pairs lie side by side, so near ones need no barrier of the block.
 __device__ inline void sort_block(unsigned long long* keys, int size) {
   for (int run = 2; run <= size; run *= 2) {
     for (int gap = run / 2; gap > 0; gap /= 2) {
@@ -38,7 +39,9 @@ __device__ inline void sort_block(unsigned long long* keys, int size) {
           keys[high] = a;
         }
       }
-      __syncthreads();
+      const bool last = gap == 1;
+      if (gap > 32 || (last && run >= 64) || (last && run == size)) __syncthreads();
+      else __syncwarp();
     }
   }
 }
@@ -54,7 +57,7 @@ __device__ inline Stored block_value(const BlockArgs& a, const Stored* values, i
 
 // Folds the run of equal places that begins at keys[e], for one column.
 template <class Fold>
-__device__ inline void fold_run(const BlockArgs& a, const Fold& fold, const unsigned long long* keys,
+__device__ inline void fold_run(const BlockArgs& a, const Fold& fold, const unsigned long long* keys, int items,
                                 const typename Fold::Stored* values, int64_t first, int e, int64_t place, Column at) {
   using Stored = typename Fold::Stored;
   Stored* const to = reinterpret_cast<Stored*>(a.p.dst) + offset_of_place(a.p, place) + at.dst;
@@ -63,7 +66,7 @@ __device__ inline void fold_run(const BlockArgs& a, const Fold& fold, const unsi
   typename Fold::Acc acc = fold.start();
   typename Fold::Partial total = fold.start_partial();
   int end = e;
-  for (; end < a.size && keys[end] >> kItemBits == run && keys[end] != kNoItem; ++end) {
+  for (; end < items && keys[end] >> kItemBits == run; ++end) {
     if (end > e && (end - e) % kChunk == 0) {
       if constexpr (Fold::kOrdered) {
         if (end - e == kChunk) total = fold.first_chunk(fold.to_partial(acc), old);
@@ -94,133 +97,139 @@ __device__ inline void fold_run(const BlockArgs& a, const Fold& fold, const unsi
   *to = result;
 }
 
-// Chains: slot[h] holds a place and the item that came to it last; next[item] the one before.
-struct Chains {
-  unsigned long long* places;
-  int* heads;
-  int* next;
-  int slots;  // a power of two, at least twice the items
-
-  __device__ void clear() const {
-    for (int i = static_cast<int>(threadIdx.x); i < slots; i += static_cast<int>(blockDim.x)) {
-      places[i] = kNoItem;
-      heads[i] = -1;
-    }
-  }
-  // With `last` only the largest item of a place is kept.
-  __device__ void add(unsigned long long place, int item, bool last) const {
-    int at = static_cast<int>((place * 0x9e3779b97f4a7c15ull) >> 40) & (slots - 1);
-    while (true) {
-      const unsigned long long found = atomicCAS(places + at, kNoItem, place);
-      if (found == kNoItem || found == place) break;
-      at = (at + 1) & (slots - 1);
-    }
-    next[item] = -1;
-    if (last) atomicMax(heads + at, item);
-    else next[item] = atomicExch(heads + at, item);
-  }
-};
-
-// Folds a chain, for one column; the order of its items is whatever it happened to be.
+// One item alone.
 template <class Fold>
-__device__ inline void fold_chain(const BlockArgs& a, const Fold& fold, const Chains& chains, int head,
-                                  const typename Fold::Stored* values, int64_t first, int64_t place, Column at) {
-  using Stored = typename Fold::Stored;
-  Stored* const to = reinterpret_cast<Stored*>(a.p.dst) + offset_of_place(a.p, place) + at.dst;
-  const Stored old = *to;
+__device__ inline typename Fold::Stored fold_one(const Fold& fold, typename Fold::Stored value, typename Fold::Stored old) {
   typename Fold::Acc acc = fold.start();
-  typename Fold::Partial total = fold.start_partial();
-  int count = 0;
-  for (int item = head; item >= 0; item = chains.next[item]) {
-    if (count > 0 && count % kChunk == 0) {
-      fold.merge(total, fold.to_partial(acc));
-      acc = fold.start();
-    }
-    fold.add(acc, block_value(a, values, first, static_cast<unsigned>(item), at.src));
-    ++count;
-  }
-  Stored result;
-  bool settled;
-  if (count <= kChunk) {
-    settled = fold.finish(acc, old, count, result);
-  } else {
-    fold.merge(total, fold.to_partial(acc));
-    settled = fold.finish_partial(total, old, count, result);
-  }
+  fold.add(acc, value);
+  typename Fold::Stored result;
+  const bool settled = fold.finish(acc, old, 1, result);
   if constexpr (Fold::kRepairs) {
     if (!settled) {
       typename Fold::Long sum;
-      for (int item = head; item >= 0; item = chains.next[item]) {
-        fold.add(sum, block_value(a, values, first, static_cast<unsigned>(item), at.src));
-      }
-      result = fold.finish_long(sum, old, count);
+      fold.add(sum, value);
+      result = fold.finish_long(sum, old, 1);
     }
   }
-  *to = result;
+  return result;
 }
 
+// Which places were met, and which more than once; with more places than bits, some seem to be.
+struct Meetings {
+  uint32_t* once;
+  uint32_t* twice;
+  int bits;
+  bool hashed;
+
+  __device__ void clear() const {
+    for (int i = static_cast<int>(threadIdx.x); i < bits / 32; i += static_cast<int>(blockDim.x)) once[i] = twice[i] = 0;
+  }
+  __device__ uint32_t slot(unsigned long long place) const {
+    if (!hashed) return static_cast<uint32_t>(place);
+    return static_cast<uint32_t>((place * 0x9e3779b97f4a7c15ull) >> 40) & static_cast<uint32_t>(bits - 1);
+  }
+  __device__ void add(unsigned long long place) const {
+    const uint32_t at = slot(place), bit = 1u << (at % 32);
+    if ((atomicOr(once + at / 32, bit) & bit) != 0) atomicOr(twice + at / 32, bit);
+  }
+  __device__ bool alone(unsigned long long place) const {
+    const uint32_t at = slot(place);
+    return ((twice[at / 32] >> (at % 32)) & 1) == 0;
+  }
+};
+
+inline constexpr int kItemsPerThread = 4;
+
 template <class Fold>
-__global__ void __launch_bounds__(kBlockThreads) fold_block(const __grid_constant__ BlockArgs a,
-                                                   const __grid_constant__ Fold fold) {
+__global__ void __launch_bounds__(kBlockThreads, 2) fold_block(const __grid_constant__ BlockArgs a,
+                                                            const __grid_constant__ Fold fold) {
   using Stored = typename Fold::Stored;
   extern __shared__ unsigned long long memory[];
+  __shared__ int listed;
   if (is_bad(a.flag)) return;
-  const int slots = 2 * a.size;
-  unsigned long long* keys = memory;  // sorted, or the chains' places
-  const Chains chains{keys, reinterpret_cast<int*>(keys + slots), reinterpret_cast<int*>(keys + slots) + slots, slots};
-  Stored* values = Fold::kOrdered ? reinterpret_cast<Stored*>(keys + a.size)
-                                  : reinterpret_cast<Stored*>(chains.next + a.size);
-  if constexpr (!Fold::kOrdered) {
-    chains.clear();
-    __syncthreads();
-  }
+  const int threads = static_cast<int>(blockDim.x);
   const int64_t outer = blockIdx.x, first = outer * a.p.item_count, places = a.p.places / a.p.outer_count;
-  const bool simple = is_simple(a.p);
+  unsigned long long* keys = memory;
+  Stored* values = reinterpret_cast<Stored*>(keys + a.size);
+  uint32_t* words = reinterpret_cast<uint32_t*>(values + (a.values ? a.size : 0));
+  const Meetings meetings{words, words + a.bits / 32, a.bits, places > a.bits};
+  meetings.clear();
+  if (threadIdx.x == 0) listed = 0;
+  __syncthreads();
   bool bad = false;
-  for (int i = static_cast<int>(threadIdx.x); i < a.size; i += static_cast<int>(blockDim.x)) {
-    int64_t src = 0, place = -1;
-    if (i < a.p.item_count) place = place_of(a.p, simple, first + i, src, bad);
-    const unsigned long long own = static_cast<unsigned long long>(place - outer * places);
-    if constexpr (Fold::kOrdered) keys[i] = place < 0 ? kNoItem : (own << kItemBits) | static_cast<unsigned>(i);
-    else if (place >= 0) chains.add(own, i, Fold::kLast);
-    if (a.values && place >= 0) values[i] = reinterpret_cast<const Stored*>(a.p.src)[src];
+  // Step by step for all items of the thread, so that their loads are on their way together.
+  unsigned long long own[kItemsPerThread];
+  Item item[kItemsPerThread];
+  decode_batch(a.p, first + static_cast<int>(threadIdx.x), threads, first + a.p.item_count, item, bad);
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    own[u] = item[u].place < 0 ? kNoItem : static_cast<unsigned long long>(item[u].place - outer * places);
+  }
+  Stored value[kItemsPerThread], old[kItemsPerThread];
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    if (a.values && own[u] != kNoItem) value[u] = reinterpret_cast<const Stored*>(a.p.src)[item[u].src];
+  }
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    if (a.bits != 0 && own[u] != kNoItem) meetings.add(own[u]);
   }
   if (__syncthreads_or(a.alone && a.checked && bad)) {
     a.reporter.report_by_block();
     return;
   }
+  bool alone[kItemsPerThread];
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    alone[u] = a.bits != 0 && own[u] != kNoItem && meetings.alone(own[u]);
+    if (alone[u]) old[u] = reinterpret_cast<const Stored*>(a.p.dst)[item[u].dst];
+  }
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    if (own[u] == kNoItem || alone[u]) continue;
+    const int i = static_cast<int>(threadIdx.x) + u * threads;
+    keys[atomicAdd(&listed, 1)] = (own[u] << kItemBits) | static_cast<unsigned>(i);
+    if (a.values) values[i] = value[u];
+  }
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    if (alone[u]) reinterpret_cast<Stored*>(a.p.dst)[item[u].dst] = fold_one(fold, value[u], old[u]);
+  }
+  __syncthreads();
+  const int count = listed;
+  int size = 2;
+  while (size < count) size *= 2;
+  for (int i = count + static_cast<int>(threadIdx.x); i < size; i += threads) keys[i] = kNoItem;
+  __syncthreads();
+  if (count == 0) return;
+  sort_block(keys, size);
   const int64_t columns = a.p.free.count * a.p.row;
-  if constexpr (Fold::kOrdered) {
-    sort_block(keys, a.size);
-    for (int64_t unit = threadIdx.x; unit < a.size * columns; unit += blockDim.x) {
-      const int e = static_cast<int>(columns == 1 ? unit : unit / columns);
-      const unsigned long long key = keys[e];
-      if (key == kNoItem) break;
-      if (e > 0 && keys[e - 1] >> kItemBits == key >> kItemBits) continue;
-      const int64_t place = outer * places + static_cast<int64_t>(key >> kItemBits);
-      fold_run<Fold>(a, fold, keys, values, first, e, place, columns == 1 ? Column{} : column_at(a.p, unit - e * columns));
-    }
-  } else {
-    for (int64_t unit = threadIdx.x; unit < slots * columns; unit += blockDim.x) {
-      const int slot = static_cast<int>(columns == 1 ? unit : unit / columns);
-      if (chains.heads[slot] < 0) continue;
-      const int64_t place = outer * places + static_cast<int64_t>(keys[slot]);
-      fold_chain<Fold>(a, fold, chains, chains.heads[slot], values, first, place,
-                       columns == 1 ? Column{} : column_at(a.p, unit - slot * columns));
-    }
+  for (int64_t unit = threadIdx.x; unit < count * columns; unit += threads) {
+    const int e = static_cast<int>(columns == 1 ? unit : unit / columns);
+    const unsigned long long key = keys[e];
+    if (e > 0 && keys[e - 1] >> kItemBits == key >> kItemBits) continue;
+    const int64_t place = outer * places + static_cast<int64_t>(key >> kItemBits);
+    fold_run<Fold>(a, fold, keys, count, values, first, e, place,
+                   columns == 1 ? Column{} : column_at(a.p, unit - e * columns));
   }
 }
 
 template <class Fold>
 void run_block(const Launch& launch, BlockArgs a, const Fold& fold) {
+  using Stored = typename Fold::Stored;
   a.values = a.p.columns() == 1 && a.p.src != nullptr;
-  const size_t each = Fold::kOrdered ? 8 : 2 * (8 + 4) + 4;
-  const size_t bytes = static_cast<size_t>(a.size) * (each + (a.values ? sizeof(typename Fold::Stored) : 0));
+  if (a.values) {
+    // 16 bits an item: few items that meet nobody seem to.
+    const int64_t places = a.p.places / a.p.outer_count;
+    a.bits = 32;
+    while (a.bits < 16 * a.size && a.bits < places) a.bits *= 2;
+  }
+  const size_t bytes = static_cast<size_t>(a.size) * (8 + (a.values ? sizeof(Stored) : 0)) + static_cast<size_t>(a.bits) / 4;
   if (bytes > (48u << 10)) {
     check(cudaFuncSetAttribute(fold_block<Fold>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
           "block");
   }
-  const int threads = std::min(std::max(a.size / 4, 32), kBlockThreads);
+  const int threads = std::min(std::max(a.size / kItemsPerThread, 32), kBlockThreads);
   fold_block<Fold><<<static_cast<unsigned>(a.p.outer_count), threads, bytes, launch.stream>>>(a, fold);
   check_launch("block");
 }

@@ -182,6 +182,53 @@ __device__ inline int64_t place_of(const Problem& p, bool simple, int64_t positi
   return resolve(key, p.keys[0].extent, p.bounds, bad) ? key : -1;
 }
 
+// As decode, not inlined: kernels that decode several positions at a time would grow too large.
+__device__ __noinline__ static Item decode_any(const Problem& p, int64_t position, bool& bad) {
+  return decode(p, position, bad);
+}
+
+// Positions first, first + step, ... of which those below `count` are asked for; the others get place -1.
+// All keys are on their way before the first is looked at.
+template <int N>
+__device__ inline void decode_batch(const Problem& p, int64_t first, int64_t step, int64_t count, Item (&item)[N],
+                                    bool& bad) {
+  if (p.spelled_place != nullptr || p.dst_keys != 1 || p.src_keys != 0) {
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      item[u] = {0, 0, -1};
+      if (first + u * step < count) item[u] = decode_any(p, first + u * step, bad);
+    }
+    return;
+  }
+  int64_t at_key[N], key[N];
+#pragma unroll
+  for (int u = 0; u < N; ++u) {
+    const int64_t position = min(first + u * step, count - 1);
+    int64_t at[3] = {};
+    walk_to(p.walk, position, 3, at);
+    item[u] = {at[0], at[1], outer_of(p, position)};
+    at_key[u] = at[2];
+  }
+  // Read once: what is kept in the cache is what updates meet in.
+  const KeyOperand& operand = p.keys[0];
+  if (operand.narrow) {
+#pragma unroll
+    for (int u = 0; u < N; ++u) key[u] = __ldcs(reinterpret_cast<const int32_t*>(operand.data) + at_key[u]);
+  } else {
+#pragma unroll
+    for (int u = 0; u < N; ++u) key[u] = __ldcs(reinterpret_cast<const long long*>(operand.data) + at_key[u]);
+  }
+#pragma unroll
+  for (int u = 0; u < N; ++u) {
+    const bool asked = first + u * step < count;
+    bool wrong = false;
+    const bool kept = resolve(key[u], operand.extent, p.bounds, wrong) && asked;
+    bad = bad || (wrong && asked);
+    item[u].dst += key[u] * operand.scale;
+    item[u].place = kept ? item[u].place * operand.extent + key[u] : -1;
+  }
+}
+
 __device__ inline bool is_bad(const Flag* flag) {
   return flag != nullptr && *reinterpret_cast<const volatile uint32_t*>(&flag->good) == 0;
 }

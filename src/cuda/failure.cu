@@ -18,6 +18,22 @@ __global__ void find_first_bad(const __grid_constant__ OwnIndex index, Flag* fla
   }
 }
 
+__global__ void __launch_bounds__(kThreads) mark_bad_own(const __grid_constant__ OwnIndex index, Flag* flag) {
+  constexpr int kUnroll = 8;
+  bool bad = false;
+  for (int64_t first = global_thread(); first < index.count; first += kUnroll * grid_threads()) {
+    int64_t key[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t i = first + u * grid_threads();
+      key[u] = i < index.count ? read_key(index.key, own_offset(index, i)) : 0;
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) resolve(key[u], index.key.extent, index.bounds, bad);
+  }
+  if (bad) mark_bad(flag);
+}
+
 __global__ void keep_bad_key(const __grid_constant__ OwnIndex index,
                              const __grid_constant__ CudaFailure failure, Flag* flag,
                              FailureSlot* slot, uint32_t* claim) {
@@ -114,6 +130,14 @@ bool must_check_keys(const Transfer& transfer) {
   bool any = false;
   for_each_checked(transfer, [&](const IndexOperand&, const OwnIndex&) { any = true; });
   return any;
+}
+
+void mark_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag) {
+  const int most = 8 * device_state(context.device).processors;
+  for_each_checked(transfer, [&](const IndexOperand&, const OwnIndex& own) {
+    mark_bad_own<<<blocks_for(own.count, 8 * kThreads, most), kThreads, 0, stream_of(context)>>>(own, flag);
+  });
+  check_launch("cuda check");
 }
 
 void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag, bool always) {

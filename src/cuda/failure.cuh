@@ -20,6 +20,7 @@ struct OwnIndex {
 inline constexpr int kOrdinalBits = 8, kPositionBits = 48;
 
 __device__ inline int64_t own_offset(const OwnIndex& index, int64_t position) {
+  if (index.rank == 1) return position * index.strides[0];
   int64_t offset = 0;
   for (int d = index.rank - 1; d >= 0; --d) {
     offset += position % index.shape[d] * index.strides[d];

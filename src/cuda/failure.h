@@ -19,6 +19,8 @@ void open_failures(DeviceState& state);
 
 // Whether anything of this Transfer's indices is an error for the contract, whatever the keys.
 bool must_check_keys(const Transfer& transfer);
+// Sets the flag if there is a bad key.
+void mark_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag);
 // Finds and keeps the first bad key, if the flag says that there is one (or `always`).
 void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag, bool always);
 // Keeps "too few values" if the flag says so.

@@ -10,71 +10,12 @@
 //   merge(p, q)      the values of q come after those of p
 //   finish(acc, old, count, out)   the result, or false where only a wider sum can tell
 //   Long             that wider sum, where kRepairs
+//   kStreams         whether long rows of it are folded by fold_stream.cuh
 #pragma once
 
-#include "cuda/decode.cuh"
-#include "cuda/folds.h"
-#include "cuda/segments.cuh"
-#include "cuda/vector.cuh"
+#include "cuda/fold_bulk.cuh"
 
 namespace sow::detail::cuda {
-
-struct FoldArgs {
-  char* dst = nullptr;
-  const char* src = nullptr;
-  Segments segments;
-  Walk free;
-  int64_t row = 1, row_dst = 0, row_src = 0;
-  int lanes = 1;          // of a group; a power of two up to 32
-  int64_t row_tiles = 1;  // tiles of columns in a row
-  void* partials = nullptr;
-  uint32_t* unsettled = nullptr;  // a bit a lane of a unit: left for repair_short
-  uint32_t* any_unsettled = nullptr;
-  const Flag* flag = nullptr;
-
-  __device__ int64_t columns() const { return free.count * row; }
-};
-
-__device__ inline int64_t item_at(const Segments& s, int64_t i) {
-  return s.wide ? static_cast<const int64_t*>(s.items)[i]
-                : static_cast<int64_t>(static_cast<const uint32_t*>(s.items)[i]);
-}
-
-template <class Stored>
-__device__ inline Stored from_payload(uint32_t bits) {
-  if constexpr (sizeof(Stored) == 4) return bit_cast<Stored>(bits);
-  else if constexpr (sizeof(Stored) == 2) return bit_cast<Stored>(static_cast<uint16_t>(bits));
-  else if constexpr (sizeof(Stored) == 1) return bit_cast<Stored>(static_cast<uint8_t>(bits));
-  else return Stored{};  // wider elements never travel with their keys
-}
-
-// One value of item i, `column` elements from the start of its row.
-template <class Stored>
-__device__ inline Stored load_one(const FoldArgs& a, int64_t i, int64_t column) {
-  if (a.segments.payload) return from_payload<Stored>(static_cast<const uint32_t*>(a.segments.items)[i]);
-  return reinterpret_cast<const Stored*>(a.src)[item_at(a.segments, i) + column];
-}
-
-// A tile of V columns a lane: where it begins, in elements from an item's own offsets.
-struct TilePlace {
-  int64_t dst, src, column;  // column: of all columns
-};
-__device__ inline TilePlace tile_place(const FoldArgs& a, int64_t free, int64_t in_row) {
-  int64_t at[2] = {in_row * a.row_dst, in_row * a.row_src};
-  if (a.free.rank != 0) walk_to(a.free, free, 2, at);
-  return {at[0], at[1], free * a.row + in_row};
-}
-
-// Which segment (or chunk) of `count` and which tile a unit is; free dimensions are outermost.
-struct Unit {
-  int64_t which, free, in_row;
-};
-__device__ inline Unit unit_of(const FoldArgs& a, int64_t unit, int64_t count, int lane_columns) {
-  const int64_t group = a.row_tiles == 1 ? unit : unit / a.row_tiles;
-  const int64_t free = a.free.rank == 0 ? 0 : group / count;
-  return {group - free * count, free,
-          ((unit - group * a.row_tiles) * a.lanes + static_cast<int>(threadIdx.x) % a.lanes) * lane_columns};
-}
 
 // Adds items [begin, begin + count) to acc, for the V columns from `column` on. Called by whole warps:
 // the lanes of a group fetch the items together and hand them around. `count` is 0 for idle groups.
@@ -246,45 +187,29 @@ __global__ void __launch_bounds__(kThreads) fold_runs(const __grid_constant__ Fo
   }
 }
 
-__device__ inline int64_t long_count(const FoldArgs& a) {
-  return static_cast<int64_t>(a.segments.counts->longs >> kChunkBits);
-}
-__device__ inline int64_t chunk_count(const FoldArgs& a) {
-  return static_cast<int64_t>(a.segments.counts->longs & ((1ull << kChunkBits) - 1));
-}
-
 // Chunks of the longer segments: partials[chunk][column].
 template <class Fold, int V>
 __global__ void __launch_bounds__(kThreads) fold_chunks(const __grid_constant__ FoldArgs a,
                                                         const __grid_constant__ Fold fold) {
   using Partial = typename Fold::Partial;
   if (is_bad(a.flag)) return;
-  const int64_t longs = long_count(a), chunks = chunk_count(a);
+  const int64_t chunks = chunk_count(a);
   const int64_t lanes_total = chunks * a.row_tiles * a.free.count * a.lanes;
   for (int64_t lane = global_thread(); lane - threadIdx.x % 32 < lanes_total; lane += grid_threads()) {
     Unit unit{0, 0, 0};
     TilePlace at{0, 0, 0};
-    int64_t begin = 0;
-    int count = 0;
+    ChunkPlace chunk{0, 0};
     bool active = false;
     if (lane < lanes_total) {
       unit = unit_of(a, lane / a.lanes, chunks, V);
-      int64_t low = 0, high = longs;  // the last segment that begins at or before this chunk
-      while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        (a.segments.longs[middle].first_chunk <= unit.which ? low : high) = middle;
-      }
-      const LongSegment s = a.segments.longs[low];
-      const int64_t skipped = (unit.which - s.first_chunk) * kChunk;
-      begin = s.begin + skipped;
-      count = static_cast<int>(min(static_cast<int64_t>(kChunk), s.count - skipped));
+      chunk = find_chunk(a, unit.which);
       active = unit.in_row < a.row;
       if (active) at = tile_place(a, unit.free, unit.in_row);
     }
     typename Fold::Acc acc[V];
 #pragma unroll
     for (int k = 0; k < V; ++k) acc[k] = fold.start();
-    fold_items<Fold, V>(a, fold, begin, count, at.src, active, acc);
+    fold_items<Fold, V>(a, fold, chunk.begin, chunk.count, at.src, active, acc);
     if (!active) continue;
     Partial* out = static_cast<Partial*>(a.partials) + unit.which * a.columns() + at.column;
 #pragma unroll
@@ -317,7 +242,7 @@ __device__ typename Fold::Stored repair_by_block(const FoldArgs& a, const Fold& 
   return fold.finish_long(sums[0], old, s.count);
 }
 
-inline constexpr int kCombineThreads = 256;
+inline constexpr int kCombineThreads = 1024;
 
 // Merges the partials of each long segment. `cols` threads take neighbouring columns, the others
 // share the chunks among them; where the order matters, one thread takes all chunks of a column.
@@ -358,7 +283,17 @@ __global__ void __launch_bounds__(kCombineThreads) combine_chunks(const __grid_c
       }
     } else {
       if (column < columns) {
-        for (int64_t c = worker; c < chunks; c += workers) fold.merge(sum, partials[c * columns]);
+        // Several on their way: a hot place has thousands of chunks.
+        constexpr int kUnroll = 8;
+        int64_t c = worker;
+        for (; c + (kUnroll - 1) * workers < chunks; c += kUnroll * workers) {
+          Partial some[kUnroll];
+#pragma unroll
+          for (int u = 0; u < kUnroll; ++u) some[u] = partials[(c + u * workers) * columns];
+#pragma unroll
+          for (int u = 0; u < kUnroll; ++u) fold.merge(sum, some[u]);
+        }
+        for (; c < chunks; c += workers) fold.merge(sum, partials[c * columns]);
       }
       shared[threadIdx.x] = sum;
       for (int half = workers / 2; half > 0; half /= 2) {
@@ -399,9 +334,84 @@ int pack_size(const Problem& p) {
   return row_alignment(p) / width >= Fold::kPack ? Fold::kPack : 1;
 }
 
+template <class Fold>
+void launch_combine(const Launch& launch, const FoldArgs& a, const Fold& fold) {
+  const int64_t columns = a.free.count * a.row;
+  int cols = 1;
+  while (cols < 32 && cols < columns) cols *= 2;
+  const int64_t units = a.segments.most_longs * ((columns + cols - 1) / cols);
+  combine_chunks<Fold><<<blocks_for(units, 1, 2 * launch.device.processors), kCombineThreads, 0, launch.stream>>>(
+      a, fold, cols);
+}
+
+// Chunks are read 16 bytes a lane where that can be, even if some lanes have nothing to do then.
+template <class Fold, int V>
+void launch_chunks(const Launch& launch, FoldArgs a, const Fold& fold) {
+  constexpr int kWide = 16 / static_cast<int>(sizeof(typename Fold::Stored));
+  const int most = 8 * launch.device.processors;
+  const auto blocks = [&](int columns) {
+    a.row_tiles = (a.row + 32 * columns - 1) / (32 * columns);
+    return blocks_for(a.segments.most_chunks * a.row_tiles * a.free.count, kStreamWarps, most);
+  };
+  if (row_alignment(launch.problem) == 16) {
+    const int wide = blocks(kWide);
+    stream_chunks<Fold, kWide><<<wide, kStreamThreads, 0, launch.stream>>>(a, fold);
+  } else {
+    const int narrow = blocks(V);
+    stream_chunks<Fold, V><<<narrow, kStreamThreads, 0, launch.stream>>>(a, fold);
+  }
+}
+
+template <class Fold, int V>
+void launch_stream(const Launch& launch, FoldArgs a, const Fold& fold) {
+  const Problem& p = launch.problem;
+  a.row_tiles = (a.row + 32 * V - 1) / (32 * V);
+  const int64_t tiles = a.row_tiles * a.free.count;
+  const int most = 40 * launch.device.processors;
+  const int blocks = blocks_for((p.positions() + kStreamTile - 1) / kStreamTile * tiles, kStreamWarps, most);
+  if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
+  if constexpr (sizeof(Pack<typename Fold::Stored, V>) <= 8) {
+    if (row_alignment(p) == 16) {
+      constexpr int kBytes = kBulkWarps * 2 * 32 * BulkWalk<Fold, V>::kBytes;
+      check(cudaFuncSetAttribute(fold_bulk<Fold, V>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "fold");
+      const int64_t ranges = (p.positions() + 32 * kBulkTiles - 1) / (32 * kBulkTiles);
+      fold_bulk<Fold, V><<<blocks_for(ranges * tiles, kBulkWarps, 24 * launch.device.processors), kBulkThreads, kBytes,
+                           launch.stream>>>(a, p, fold);
+    } else {
+      fold_stream<Fold, V><<<blocks, kStreamThreads, 0, launch.stream>>>(a, p, fold);
+    }
+  } else {
+    fold_stream<Fold, V><<<blocks, kStreamThreads, 0, launch.stream>>>(a, p, fold);
+  }
+  if constexpr (Fold::kRepairs) {
+    // Usually there is nothing to do.
+    repair_stream<Fold, V><<<std::min(blocks, 8 * launch.device.processors), kStreamThreads, 0, launch.stream>>>(a, p, fold);
+  }
+  if (a.segments.most_longs == 0) return;
+  launch_chunks<Fold, V>(launch, a, fold);
+  launch_combine(launch, a, fold);
+}
+
+// As few bytes a lane as cover the row in one step, so that every lane has something to do.
+template <class Fold>
+void launch_stream(const Launch& launch, const FoldArgs& a, const Fold& fold) {
+  constexpr int kWidth = static_cast<int>(sizeof(typename Fold::Stored));
+  const int64_t bytes = launch.problem.row * kWidth, aligned = row_alignment(launch.problem);
+  int each = kWidth < 4 ? 4 : kWidth;
+  const int most = aligned == 16 && kWidth <= 8 ? 8 : 16;
+  while (each < most && 2 * each <= aligned && 32 * each < bytes) each *= 2;
+  if constexpr (kWidth <= 4) {
+    if (each == 4) return launch_stream<Fold, 4 / kWidth>(launch, a, fold);
+  }
+  if constexpr (kWidth <= 8) {
+    if (each == 8) return launch_stream<Fold, 8 / kWidth>(launch, a, fold);
+  }
+  launch_stream<Fold, 16 / kWidth>(launch, a, fold);
+}
+
 template <class Fold, int V>
 void launch_folds(const Launch& launch, FoldArgs a, const Fold& fold) {
-  const int64_t packs = (a.row + V - 1) / V, columns = a.free.count * a.row;
+  const int64_t packs = (a.row + V - 1) / V;
   while (a.lanes < 32 && a.lanes < packs) a.lanes *= 2;
   a.row_tiles = (packs + a.lanes - 1) / a.lanes;
   const int64_t tiles = a.row_tiles * a.free.count;
@@ -423,11 +433,7 @@ void launch_folds(const Launch& launch, FoldArgs a, const Fold& fold) {
   if (a.segments.most_longs == 0) return;
   const int blocks = blocks_for(a.segments.most_chunks * tiles, kThreads / a.lanes, most);
   fold_chunks<Fold, V><<<blocks, kThreads, 0, launch.stream>>>(a, fold);
-  int cols = 1;
-  while (cols < 32 && cols < columns) cols *= 2;
-  const int64_t units = a.segments.most_longs * ((columns + cols - 1) / cols);
-  combine_chunks<Fold><<<blocks_for(units, 1, 8 * launch.device.processors), kCombineThreads, 0, launch.stream>>>(
-      a, fold, cols);
+  launch_combine(launch, a, fold);
 }
 
 template <class Fold>
@@ -448,7 +454,14 @@ void run_fold(const Launch& launch, const Segments& segments, const FoldMemory& 
   a.partials = memory.partials;
   a.unsettled = memory.unsettled;
   a.any_unsettled = memory.any_unsettled;
+  a.repairs = memory.repairs;
   a.flag = launch.flag;
+  if constexpr (Fold::kStreams) {
+    if (segments.stream) {
+      launch_stream(launch, a, fold);
+      return check_launch("fold");
+    }
+  }
   if (p.src != nullptr && !segments.payload && pack_size<Fold>(p) == Fold::kPack && Fold::kPack > 1) {
     launch_folds<Fold, Fold::kPack>(launch, a, fold);
   } else {

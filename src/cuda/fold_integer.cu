@@ -1,5 +1,5 @@
-// Every reduction of bool and the integers, and amax and amin of the floating types, as integers
-// that order the same way.
+// Every reduction of bool and the integers, and amax and amin of float64, as integers that order the same
+// way.
 #include "core/exact_traits.h"
 #include "cuda/block_fold.cuh"
 #include "cuda/fold.cuh"
@@ -12,56 +12,39 @@ namespace {
 template <class T>
 struct IntegerFold {
   using Stored = T;
-  // Floating types come here for their extremes alone, and their bits fit what they are stored in.
-  static constexpr bool kNarrow = !std::is_integral_v<T> && !std::is_same_v<T, Truth> && sizeof(T) <= 4;
-  using Acc = std::conditional_t<kNarrow, int32_t, int64_t>;
+  using Acc = int64_t;
   using Partial = Acc;
   static constexpr bool kOrdered = false;
   static constexpr bool kRepairs = false;
-  static constexpr bool kLast = false;
-  static constexpr int kPack = sizeof(T) == 8 ? 2 : sizeof(T) == 4 || !std::is_integral_v<T> ? 4 : 1;
+  static constexpr bool kStreams = !std::is_integral_v<T> && !std::is_same_v<T, Truth>;
+  static constexpr int kPack = sizeof(T) == 8 ? 2 : sizeof(T) == 4 ? 4 : 1;
 
   Reduce reduce;  // add, mul, amax, amin or mean
   bool include_self;
   bool negate;
 
-  __device__ Acc start() const {
-    if constexpr (kNarrow) return INT32_MIN;
-    else return reduce == Reduce::mul ? 1 : is_extreme(reduce) ? INT64_MIN : 0;
-  }
+  __device__ Acc start() const { return reduce == Reduce::mul ? 1 : is_extreme(reduce) ? INT64_MIN : 0; }
   __device__ Partial start_partial() const { return start(); }
   __device__ Partial to_partial(Acc acc) const { return acc; }
-  __device__ void add(Acc& acc, T value) const { merge(acc, ordered(value, negate)); }
+  __device__ void add(Acc& acc, T value) const { merge(acc, to_ordered(value, negate, reduce)); }
   // Wrapping, so on unsigned numbers.
   __device__ void merge(Acc& acc, Acc other) const {
-    if constexpr (kNarrow) acc = max(acc, other);
-    else if (is_extreme(reduce)) acc = max(acc, other);
+    if (is_extreme(reduce)) acc = max(acc, other);
     else if (reduce == Reduce::mul) acc = static_cast<int64_t>(static_cast<uint64_t>(acc) * static_cast<uint64_t>(other));
     else acc = static_cast<int64_t>(static_cast<uint64_t>(acc) + static_cast<uint64_t>(other));
   }
   __device__ bool finish(Acc acc, T old, int64_t count, T& out) const {
-    if (include_self) merge(acc, ordered(old, false));
-    if constexpr (kNarrow) {
-      out = from_ordered<T>(acc == INT32_MAX ? INT64_MAX : acc, reduce);
-    } else {
-      if (reduce == Reduce::mean) {
-        const int64_t terms = count + (include_self ? 1 : 0);
-        const int64_t quotient = acc / terms;
-        acc = quotient - (acc % terms < 0);
-      }
-      out = from_ordered<T>(acc, reduce);
+    if (include_self) merge(acc, to_ordered(old, false, reduce));
+    if (reduce == Reduce::mean) {
+      const int64_t terms = count + (include_self ? 1 : 0);
+      const int64_t quotient = acc / terms;
+      acc = quotient - (acc % terms < 0);
     }
+    out = from_ordered<T>(acc, reduce);
     return true;
   }
   __device__ bool finish_partial(Acc acc, T old, int64_t count, T& out) const {
     return finish(acc, old, count, out);
-  }
-
- private:
-  __device__ Acc ordered(T value, bool negated) const {
-    const int64_t wide = to_ordered(value, negated, reduce);
-    if constexpr (kNarrow) return wide == INT64_MAX ? INT32_MAX : static_cast<int32_t>(wide);
-    else return wide;
   }
 };
 
@@ -87,9 +70,6 @@ void fold_integers(const Launch& launch, const Segments& segments, const FoldMem
     case DType::int16: return run_as<int16_t>(launch, segments, memory, block);
     case DType::int32: return run_as<int32_t>(launch, segments, memory, block);
     case DType::int64: return run_as<int64_t>(launch, segments, memory, block);
-    case DType::float16: return run_as<float16>(launch, segments, memory, block);
-    case DType::bfloat16: return run_as<bfloat16>(launch, segments, memory, block);
-    case DType::float32: return run_as<float>(launch, segments, memory, block);
     default: return run_as<double>(launch, segments, memory, block);
   }
 }

@@ -51,6 +51,7 @@ struct ProductFold {
   using Partial = Acc;
   static constexpr bool kOrdered = true;
   static constexpr bool kRepairs = false;
+  static constexpr bool kStreams = true;
   static constexpr int kPack = sizeof(Stored) >= 8 ? 1 : 4;
 
   bool include_self;

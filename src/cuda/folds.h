@@ -7,12 +7,20 @@ namespace sow::detail::cuda {
 
 inline constexpr size_t kLargestPartial = 24;  // bytes of any fold's accumulator
 
+// A segment whose sum was not settled in some lanes of a tile of columns.
+struct Unsettled {
+  uint32_t head;  // its first item
+  uint32_t lanes;
+  int64_t tile;
+};
+
 // What folds of segments work in.
 struct FoldMemory {
   char* scalar = nullptr;  // the scalar source, on the device
   void* partials = nullptr;
   uint32_t* unsettled = nullptr;
   uint32_t* any_unsettled = nullptr;
+  Unsettled* repairs = nullptr;
 };
 
 struct BlockArgs;  // block_fold.cuh
@@ -21,7 +29,20 @@ struct BlockArgs;  // block_fold.cuh
 void fold_sums(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block = nullptr);
 void fold_products(const Launch& launch, const Segments& segments, const FoldMemory& memory,
                    const BlockArgs* block = nullptr);
+void fold_extremes(const Launch& launch, const Segments& segments, const FoldMemory& memory,
+                   const BlockArgs* block = nullptr);
 void fold_integers(const Launch& launch, const Segments& segments, const FoldMemory& memory,
                    const BlockArgs* block = nullptr);
+
+inline void fold_all(const Launch& launch, const Segments& segments, const FoldMemory& memory,
+                     const BlockArgs* block = nullptr) {
+  const DType dtype = launch.problem.dtype;
+  const Reduce reduce = launch.problem.reduce;
+  if (dtype < DType::float16) return fold_integers(launch, segments, memory, block);
+  if (reduce == Reduce::add || reduce == Reduce::mean) return fold_sums(launch, segments, memory, block);
+  if (reduce == Reduce::mul) return fold_products(launch, segments, memory, block);
+  if (dtype == DType::float64) return fold_integers(launch, segments, memory, block);
+  return fold_extremes(launch, segments, memory, block);
+}
 
 }  // namespace sow::detail::cuda

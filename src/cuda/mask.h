@@ -45,21 +45,22 @@ inline int64_t mask_tiles(const MaskProblem& p) { return (p.mask_count + kMaskTi
 inline constexpr int kMaskPart = 512;
 inline constexpr int kTileParts = kMaskTile / kMaskPart;
 
-// What is known of a mask once it was scanned: the trues before each tile, and before each part in its
-// tile. Null where nobody asks for ranks.
+// What is known of a mask once it was scanned: the trues before each tile, and those of each part. Null
+// where nobody asks for ranks.
 struct MaskRanks {
   int64_t* tile = nullptr;
   uint16_t* part = nullptr;
+  uint16_t* bits = nullptr;  // the mask itself, sixteen positions a word, so that it is read once
 };
-inline MaskRanks carve_ranks(Carver& carver, int64_t tiles) {
+inline MaskRanks carve_ranks(Carver& carver, int64_t tiles, bool with_bits) {
   MaskRanks ranks;
   ranks.tile = carver.take<int64_t>(tiles);
   ranks.part = carver.take<uint16_t>(tiles * kTileParts);
+  if (with_bits) ranks.bits = carver.take<uint16_t>(tiles * kMaskTile / 16);
   return ranks;
 }
 
-// Fills `ranks`; the flag is set where there are more than
-// rank_limit values for.
+// Fills `ranks`; the flag is set where there are more trues than values for them.
 void scan_mask(const Launch& launch, const MaskProblem& problem, const MaskRanks& ranks);
 
 }  // namespace sow::detail::cuda

@@ -87,51 +87,73 @@ struct PartRanks {
 
 // Steps of 16 bytes a lane, several in flight. In place, a pack with some of its elements chosen is
 // read and written whole: the memory behind the cache does no less for a part of a sector.
-template <class Unit, int Batch>
-__device__ inline void blend_steps(const MaskProblem& p, int64_t first, int step, int64_t base_rank,
-                                   const PartRanks& ranks) {
-  constexpr int V = 16 / sizeof(Unit);
-  constexpr uint32_t kAll = (1u << V) - 1;
+template <class Unit, bool Ranked>
+struct Blend {
+  static constexpr int V = 16 / sizeof(Unit);
+  static constexpr int kSteps = sizeof(Unit);  // a step is 512 bytes
+  static constexpr int kBatch = kSteps < 4 ? kSteps : 4;
+  static constexpr uint32_t kAll = (1u << V) - 1;
   using Units = Pack<Unit, V>;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  Unit* const dst = reinterpret_cast<Unit*>(p.dst) + first;
-  const bool in_place = p.base == nullptr;
-  const Unit* const base = in_place ? dst : reinterpret_cast<const Unit*>(p.base) + first;
-  const int here = static_cast<int>(min(p.mask_count - first, static_cast<int64_t>(kMaskPart)));
-  Units values[Batch];
-  uint32_t bits[Batch];
-  int rank[Batch];
+
+  const MaskProblem& p;
+  int64_t first;
+  int here;  // positions of the part
+  Unit* dst;
+  const Unit* base;
+  Units values[kBatch];
+
+  __device__ Blend(const MaskProblem& problem, int64_t begin)
+      : p(problem), first(begin), here(static_cast<int>(min(p.mask_count - begin, static_cast<int64_t>(kMaskPart)))),
+        dst(reinterpret_cast<Unit*>(p.dst) + begin),
+        base(p.base == nullptr ? dst : reinterpret_cast<const Unit*>(p.base) + begin) {}
+
+  __device__ static int element(int step) { return (step * 32 + static_cast<int>(threadIdx.x) % 32) * V; }
+  __device__ void load_base(int step) {
 #pragma unroll
-  for (int b = 0; b < Batch; ++b) {
-    const int e = ((step + b) * 32 + lane) * V;
-    bits[b] = ranks.at<V>(e, rank[b]);
-    if (e + V > here || (in_place && (bits[b] == 0 || bits[b] == kAll))) continue;
-    values[b] = *reinterpret_cast<const Units*>(base + e);
-  }
-#pragma unroll
-  for (int b = 0; b < Batch; ++b) {
-    const int e = ((step + b) * 32 + lane) * V;
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      if ((bits[b] >> k) & 1) values[b].at[k] = chosen_value<Unit>(p, base_rank + rank[b]++, first + e + k);
+    for (int b = 0; b < kBatch; ++b) {
+      const int e = element(step + b);
+      if (e + V <= here) values[b] = *reinterpret_cast<const Units*>(base + e);
     }
   }
+  __device__ void run(int step, int64_t base_rank, const PartRanks& ranks) {
+    const bool in_place = p.base == nullptr;
+    const Unit* const ranked = Ranked ? reinterpret_cast<const Unit*>(p.src) + base_rank : nullptr;
+    uint32_t bits[kBatch];
+    int rank[kBatch];
 #pragma unroll
-  for (int b = 0; b < Batch; ++b) {
-    const int e = ((step + b) * 32 + lane) * V;
-    if (e >= here || (in_place && bits[b] == 0)) continue;
-    if (e + V <= here) {
-      *reinterpret_cast<Units*>(dst + e) = values[b];
-      continue;
+    for (int b = 0; b < kBatch; ++b) {
+      const int e = element(step + b);
+      bits[b] = ranks.at<V>(e, rank[b]);
+      if (in_place && e + V <= here && bits[b] != 0 && bits[b] != kAll) {
+        values[b] = *reinterpret_cast<const Units*>(base + e);
+      }
     }
 #pragma unroll
-    for (int k = 0; k < V; ++k) {
-      if (e + k >= here) break;
-      if ((bits[b] >> k) & 1) dst[e + k] = values[b].at[k];
-      else if (!in_place) dst[e + k] = base[e + k];
+    for (int b = 0; b < kBatch; ++b) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        if (((bits[b] >> k) & 1) == 0) continue;
+        if constexpr (Ranked) values[b].at[k] = ranked[rank[b]++];
+        else values[b].at[k] = chosen_value<Unit>(p, base_rank + rank[b]++, first + element(step + b) + k);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int e = element(step + b);
+      if (e >= here || (in_place && bits[b] == 0)) continue;
+      if (e + V <= here) {
+        *reinterpret_cast<Units*>(dst + e) = values[b];
+        continue;
+      }
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        if (e + k >= here) break;
+        if ((bits[b] >> k) & 1) dst[e + k] = values[b].at[k];
+        else if (!in_place) dst[e + k] = base[e + k];
+      }
     }
   }
-}
+};
 
 template <class Unit>
 __device__ inline void compress_part(const MaskProblem& p, int64_t first, int64_t base_rank, const PartRanks& ranks) {
@@ -145,28 +167,38 @@ __device__ inline void compress_part(const MaskProblem& p, int64_t first, int64_
 }
 
 // Everything that is not addressed by rank is dense and aligned: a warp takes a part, on its own.
-template <int W>
+template <int W, bool Ranked>
 __global__ void __launch_bounds__(kThreads) choose_dense(const __grid_constant__ MaskProblem p, int64_t parts,
                                                          const MaskRanks known, const Flag* flag) {
   using Unit = WordOf<W>;
-  constexpr int kSteps = W, kBatch = kSteps < 4 ? kSteps : 4;  // a step is 512 bytes
+  using Blended = Blend<Unit, Ranked>;
   const int64_t part = global_thread() / 32;
   if (part >= parts) return;
   const int64_t first = part * kMaskPart;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool compresses = p.side == MaskSide::destination, loads = !compresses && p.base != nullptr;
+  Blended blend(p, first);
+  if (loads) blend.load_base(0);  // does not wait for the mask
   PartRanks ranks;
-  ranks.bits = is_bad(flag) ? 0 : read_mask(p, first + lane * kMaskPerThread);
-  const int64_t base_rank = known.tile == nullptr ? 0 : known.tile[part / kTileParts] + known.part[part];
+  if (is_bad(flag)) ranks.bits = 0;
+  else if (known.bits != nullptr) ranks.bits = known.bits[part * 32 + lane];
+  else ranks.bits = read_mask(p, first + lane * kMaskPerThread);
+  int64_t base_rank = 0;
+  if (known.tile != nullptr) {
+    const int64_t tile_part = part / kTileParts * kTileParts;
+    const int in_tile = lane < part - tile_part ? known.part[tile_part + lane] : 0;
+    base_rank = known.tile[part / kTileParts] + __reduce_add_sync(~0u, in_tile);
+  }
   int inclusive = __popc(ranks.bits);
   for (int step = 1; step < 32; step *= 2) {
     const int other = __shfl_up_sync(~0u, inclusive, step);
     if (lane >= step) inclusive += other;
   }
   ranks.before = inclusive - __popc(ranks.bits);
-  if (p.side == MaskSide::destination) {
-    compress_part<Unit>(p, first, base_rank, ranks);
-  } else {
-    for (int step = 0; step < kSteps; step += kBatch) blend_steps<Unit, kBatch>(p, first, step, base_rank, ranks);
+  if (compresses) return compress_part<Unit>(p, first, base_rank, ranks);
+  for (int step = 0; step < Blended::kSteps; step += Blended::kBatch) {
+    if (loads && step > 0) blend.load_base(step);
+    blend.run(step, base_rank, ranks);
   }
 }
 
@@ -189,7 +221,7 @@ bool reports(const Case& c) { return mask_tiles(make_mask_problem(c.transfer)) =
 size_t workspace(const Case& c) {
   const MaskProblem p = make_mask_problem(c.transfer);
   Carver carver(nullptr);
-  carve_ranks(carver, mask_tiles(p) > 1 ? mask_tiles(p) : 0);
+  carve_ranks(carver, mask_tiles(p) > 1 ? mask_tiles(p) : 0, can_be_dense(p));
   carver.take<char>(static_cast<int64_t>(spelling_bytes(p, c.transfer)));
   return carver.used();
 }
@@ -198,7 +230,7 @@ void run(const Launch& launch) {
   MaskProblem p = make_mask_problem(launch.problem_case.transfer);
   Carver carver(launch.workspace);
   const int64_t tiles = mask_tiles(p);
-  MaskRanks ranks = carve_ranks(carver, tiles > 1 ? tiles : 0);
+  MaskRanks ranks = carve_ranks(carver, tiles > 1 ? tiles : 0, can_be_dense(p));
   spell_out(p, launch.problem_case.transfer, carver.take<char>(1), launch.stream);
   const Alone alone{tiles == 1, make_mask_reporter(launch.context, launch.problem_case.transfer)};
   if (p.side == MaskSide::skip || alone.yes) ranks = {};
@@ -207,7 +239,12 @@ void run(const Launch& launch) {
     constexpr int W = decltype(w)::value;
     if (can_be_dense(p) && !alone.yes) {
       const int64_t parts = (p.mask_count + kMaskPart - 1) / kMaskPart;
-      choose_dense<W><<<blocks_for(parts, kThreads / 32), kThreads, 0, launch.stream>>>(p, parts, ranks, launch.flag);
+      const int blocks = blocks_for(parts, kThreads / 32);
+      if (p.side == MaskSide::source && p.src != nullptr && p.rank_stride == 1) {
+        choose_dense<W, true><<<blocks, kThreads, 0, launch.stream>>>(p, parts, ranks, launch.flag);
+      } else {
+        choose_dense<W, false><<<blocks, kThreads, 0, launch.stream>>>(p, parts, ranks, launch.flag);
+      }
     } else {
       choose_strided<W><<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks.tile, launch.flag, alone);
     }

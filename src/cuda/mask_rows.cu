@@ -1,5 +1,6 @@
 // Masks that choose whole rows, because they are broadcast along the trailing dimensions: each row
 // is copied by the rank of its true; the mask is never expanded.
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/failure.cuh"
@@ -26,33 +27,9 @@ __global__ void __launch_bounds__(kThreads) rank_rows(const __grid_constant__ Ma
   }
 }
 
-constexpr int kFewTiles = 16;
-
-// The same for a small mask, counts and limit included, by one block.
-__global__ void __launch_bounds__(kThreads) rank_few_rows(const __grid_constant__ MaskProblem p, int64_t* row_rank,
-                                                          const __grid_constant__ MaskReporter reporter) {
-  __shared__ uint16_t bits[kFewTiles][kThreads], before[kFewTiles][kThreads];
-  __shared__ int64_t ranks[kFewTiles];
-  const int tiles = static_cast<int>((p.mask_count + kMaskTile - 1) / kMaskTile);
-  int64_t all = 0;
-  for (int tile = 0; tile < tiles; ++tile) {
-    const uint32_t mine = read_mask(p, static_cast<int64_t>(tile) * kMaskTile + threadIdx.x * kMaskPerThread);
-    bits[tile][threadIdx.x] = static_cast<uint16_t>(mine);
-    int total = 0;
-    before[tile][threadIdx.x] = static_cast<uint16_t>(scan_block(__popc(mine), total));
-    if (threadIdx.x == 0) ranks[tile] = all;
-    all += total;
-  }
-  __syncthreads();
-  const bool bad = p.side != MaskSide::skip && all * p.row > p.rank_limit;
-  if (bad && threadIdx.x == 0) reporter.keep_trues(all * p.row);
-  for (int m = static_cast<int>(threadIdx.x); m < p.mask_count; m += kThreads) {
-    const int tile = m / kMaskTile, group = m % kMaskTile / kMaskPerThread, in_group = m % kMaskPerThread;
-    const uint32_t word = bits[tile][group];
-    const int64_t rank = ranks[tile] + before[tile][group] + __popc(word & ((1u << in_group) - 1));
-    row_rank[m] = !bad && ((word >> in_group) & 1) ? rank : -1;
-  }
-}
+constexpr int kFewTiles = 16, kFewThreads = 1024;
+constexpr int kFewGroups = kFewTiles * kMaskTile / kMaskPerThread / kFewThreads;  // a thread's
+constexpr int kFewRows = 512;  // of a block, at most
 
 struct RankedRows {
   MaskProblem p;
@@ -63,7 +40,10 @@ struct RankedRows {
   __device__ bool off() const { return false; }
   __device__ RowMove operator()(int64_t row, bool&) const {
     const int64_t m = whole_rows ? row : row / p.row;
-    const int64_t rank = row_rank[m];
+    return move(m, row, row_rank[m]);
+  }
+  // Mask position m, of that rank or -1; `row` is its number among all rows.
+  __device__ RowMove move(int64_t m, int64_t row, int64_t rank) const {
     if (rank < 0 && p.base == nullptr) return {};
     int64_t at[4] = {};
     if (whole_rows) {
@@ -82,6 +62,90 @@ struct RankedRows {
     return {to, from, step[MaskProblem::kDst], step[MaskProblem::kSrc]};
   }
 };
+
+// A small mask of whole rows in one launch: every block ranks the whole mask, and copies its share of the
+// rows; where the others stay as they are, its share of those that are chosen.
+template <int W>
+__global__ void __launch_bounds__(kFewThreads) move_few_rows(const __grid_constant__ RankedRows rows, int columns,
+                                                             const __grid_constant__ FastDivider divider,
+                                                             const __grid_constant__ MaskReporter reporter) {
+  using Unit = WordOf<W>;
+  __shared__ int warp_sums[kFewThreads / 32];
+  __shared__ RowMove moves[kFewRows];
+  const MaskProblem& p = rows.p;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+  const int groups = static_cast<int>((p.mask_count + kMaskPerThread - 1) / kMaskPerThread);
+  const int each = (groups + kFewThreads - 1) / kFewThreads;
+  uint32_t bits[kFewGroups];
+  int mine = 0;
+#pragma unroll
+  for (int g = 0; g < kFewGroups; ++g) {
+    const int group = thread * each + g;
+    bits[g] = g < each && group < groups ? read_mask(p, static_cast<int64_t>(group) * kMaskPerThread) : 0;
+    mine += __popc(bits[g]);
+  }
+  int inclusive = mine;
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(~0u, inclusive, step);
+    if (lane >= step) inclusive += other;
+  }
+  if (lane == 31) warp_sums[warp] = inclusive;
+  __syncthreads();
+  const int sum = warp_sums[lane];  // as many warps as lanes
+  const int all = __reduce_add_sync(~0u, sum);
+  int rank = __reduce_add_sync(~0u, lane < warp ? sum : 0) + inclusive - mine;
+  const bool bad = p.side != MaskSide::skip && static_cast<int64_t>(all) * p.row > p.rank_limit;
+  if (bad && blockIdx.x == 0 && thread == 0) reporter.keep_trues(static_cast<int64_t>(all) * p.row);
+  const bool in_place = p.base == nullptr;
+  if (bad && in_place) return;
+  // This block's share: of ranks in place, of mask positions otherwise.
+  const int64_t total = in_place ? all : p.mask_count;
+  const int begin = static_cast<int>(total * blockIdx.x / gridDim.x);
+  const int end = static_cast<int>(total * (blockIdx.x + 1) / gridDim.x);
+#pragma unroll
+  for (int g = 0; g < kFewGroups; ++g) {
+    const int first = (thread * each + g) * kMaskPerThread;
+    if (g >= each || first >= p.mask_count) break;
+    if (in_place) {
+      if (rank + __popc(bits[g]) <= begin || rank >= end) {
+        rank += __popc(bits[g]);
+        continue;
+      }
+      for (uint32_t rest = bits[g]; rest != 0; rest &= rest - 1, ++rank) {
+        const int m = first + __ffs(static_cast<int>(rest)) - 1;
+        if (rank >= begin && rank < end) moves[rank - begin] = rows.move(m, m, rank);
+      }
+      continue;
+    }
+    for (int i = 0; i < kMaskPerThread && first + i < p.mask_count; ++i) {
+      const bool chosen = (bits[g] >> i) & 1;
+      if (first + i >= begin && first + i < end) moves[first + i - begin] = rows.move(first + i, first + i, chosen && !bad ? rank : -1);
+      rank += chosen;
+    }
+  }
+  __syncthreads();
+  constexpr int kUnroll = 4;
+  const int units = (end - begin) * columns;
+  for (int base = thread; base < units; base += kFewThreads * kUnroll) {
+    Unit value[kUnroll];
+    char* to[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int unit = base + u * kFewThreads;
+      to[u] = nullptr;
+      if (unit >= units) continue;
+      const int i = static_cast<int>(divider.quotient(static_cast<uint32_t>(unit)));
+      const int column = unit - i * columns;
+      const RowMove& move = moves[i];
+      to[u] = move.to + column * move.to_step;
+      value[u] = *reinterpret_cast<const Unit*>(move.from + column * move.from_step);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (to[u] != nullptr) *reinterpret_cast<Unit*>(to[u]) = value[u];
+    }
+  }
+}
 
 int64_t element_step(const MaskProblem& p, int slot) {
   const bool ranked = (slot == MaskProblem::kDst && p.side == MaskSide::destination) ||
@@ -109,24 +173,23 @@ bool supports(const Case& c) {
 
 double cost(const Case&) { return 1; }  // the only one for its problems
 
-bool is_few(const MaskProblem& p) { return mask_tiles(p) <= kFewTiles; }
+// Whole rows, not so long that a block's share of them could not be numbered.
+bool is_few(const MaskProblem& p) {
+  return mask_tiles(p) <= kFewTiles && p.row_is_axis && p.walk.rank > 0 && p.row < (1 << 20);
+}
 bool reports(const Case& c) { return is_few(make_mask_problem(c.transfer)); }
 
 size_t workspace(const Case& c) {
   const MaskProblem p = make_mask_problem(c.transfer);
+  if (is_few(p)) return 0;
   Carver carver(nullptr);
-  carve_ranks(carver, mask_tiles(p));
+  carve_ranks(carver, mask_tiles(p), false);
   carver.take<int64_t>(p.mask_count);
   carver.take<char>(static_cast<int64_t>(spelling_bytes(p, c.transfer)));
   return carver.used();
 }
 
 void rank(const Launch& launch, const MaskProblem& p, MaskRanks ranks, int64_t* row_rank) {
-  if (is_few(p)) {
-    rank_few_rows<<<1, kThreads, 0, launch.stream>>>(p, row_rank,
-                                                     make_mask_reporter(launch.context, launch.problem_case.transfer));
-    return;
-  }
   if (p.side == MaskSide::skip) ranks.tile = nullptr;
   else scan_mask(launch, p, ranks);
   const int64_t tiles = mask_tiles(p);
@@ -135,11 +198,15 @@ void rank(const Launch& launch, const MaskProblem& p, MaskRanks ranks, int64_t* 
 
 void run(const Launch& launch) {
   MaskProblem p = make_mask_problem(launch.problem_case.transfer);
+  const bool few = is_few(p);
   Carver carver(launch.workspace);
-  const MaskRanks ranks = carve_ranks(carver, mask_tiles(p));
-  int64_t* row_rank = carver.take<int64_t>(p.mask_count);
-  spell_out(p, launch.problem_case.transfer, carver.take<char>(1), launch.stream);
-  rank(launch, p, ranks, row_rank);
+  int64_t* row_rank = nullptr;
+  if (!few) {
+    const MaskRanks ranks = carve_ranks(carver, mask_tiles(p), false);
+    row_rank = carver.take<int64_t>(p.mask_count);
+    spell_out(p, launch.problem_case.transfer, carver.take<char>(1), launch.stream);
+    rank(launch, p, ranks, row_rank);
+  }
   const int width = access_width(p);
   for (int at = p.width; at < 16; at += p.width) std::memcpy(p.scalar + at, p.scalar, static_cast<size_t>(p.width));
   RankedRows rows{p, {}, p.row_is_axis && p.spelled[0] == nullptr, row_rank};
@@ -148,6 +215,19 @@ void run(const Launch& launch) {
   if (rows.whole_rows) --rows.p.mask_walk.rank;
   for (int slot = 1; slot < 4; ++slot) rows.step[slot] = width == p.width ? element_step(p, slot) * p.width : width;
   if (p.src == nullptr) rows.step[MaskProblem::kSrc] = 0;
+  if (few) {
+    const int columns = static_cast<int>(p.row * p.width / width);
+    FastDivider divider;
+    divider.set(static_cast<uint32_t>(columns));
+    // Enough blocks that none has too many rows.
+    const int64_t fewest = (p.mask_count + kFewRows - 2) / (kFewRows - 1);
+    const int blocks = static_cast<int>(std::max<int64_t>(std::min<int64_t>(launch.device.processors, p.mask_count), fewest));
+    const MaskReporter reporter = make_mask_reporter(launch.context, launch.problem_case.transfer);
+    with_width(width, [&](auto w) {
+      move_few_rows<decltype(w)::value><<<blocks, kFewThreads, 0, launch.stream>>>(rows, columns, divider, reporter);
+    });
+    return check_launch("mask rows");
+  }
   const RowTiling tiling(rows.whole_rows ? p.mask_count : p.positions(), rows.whole_rows ? p.row * p.width / width : 1);
   launch_moves(width, rows, tiling, launch.stream);
 }

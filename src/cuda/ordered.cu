@@ -102,6 +102,12 @@ FoldMemory carve_memory(Carver& carver, const Problem& p) {
   memory.scalar = carver.take<char>(sizeof(p.scalar));
   memory.any_unsettled = carver.take<uint32_t>(1);
   memory.partials = carver.take<char>(bounds.most_chunks * p.columns() * static_cast<int64_t>(kLargestPartial));
+  if (bounds.stream) {
+    // Tiles of columns are 128 bytes at least.
+    const int64_t tiles = p.free.count * ((p.row * p.width + 127) / 128);
+    memory.repairs = carver.take<Unsettled>(bounds.most_shorts * tiles);
+    return memory;
+  }
   // A bit for each lane: a row takes as many as it has elements, rounded up to a power of two or to 32.
   int64_t lanes = 1;
   while (lanes < p.row && lanes < 32) lanes *= 2;
@@ -126,11 +132,7 @@ void run(const Launch& launch) {
   const Segments segments = make_segments(launch, segments_memory);
   if (p.reduce == Reduce::assign) return assign_last(launch, segments);
   if (p.src == nullptr) put_scalar(p.scalar, memory.scalar, launch.stream);
-  const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
-  if (p.dtype < DType::float16) fold_integers(launch, segments, memory);
-  else if (sums) fold_sums(launch, segments, memory);
-  else if (p.reduce == Reduce::mul) fold_products(launch, segments, memory);
-  else fold_integers(launch, segments, memory);
+  fold_all(launch, segments, memory);
 }
 
 }  // namespace

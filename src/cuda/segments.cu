@@ -28,27 +28,25 @@ __global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ P
                                                        U* items, Flag* flag) {
   constexpr int kUnroll = 4;
   const int64_t count = p.outer_count * p.item_count, step = grid_threads();
-  const bool simple = is_simple(p);
   const U last = static_cast<U>(p.bounds == Bounds::drop ? p.places : 0);
   bool bad = false;
   for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
-    int64_t place[kUnroll], src[kUnroll];
+    Item item[kUnroll];
     uint32_t bits[kUnroll];
+    decode_batch(p, first, step, count, item, bad);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const int64_t i = first + u * step;
-      place[u] = -1;
-      if (i < count) place[u] = place_of(p, simple, i, src[u], bad);
-      if (carry == Carry::value && place[u] >= 0) bits[u] = load_bits(p, src[u]);
+      if (carry == Carry::value && item[u].place >= 0) bits[u] = load_bits(p, item[u].src);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int64_t i = first + u * step;
       if (i >= count) continue;
-      if (keys != nullptr) keys[i] = place[u] < 0 ? last : static_cast<U>(place[u]);
+      const bool kept = item[u].place >= 0;
+      if (keys != nullptr) keys[i] = kept ? static_cast<U>(item[u].place) : last;
       if (carry == Carry::position) items[i] = static_cast<U>(i);
-      else if (place[u] < 0) items[i] = 0;
-      else items[i] = carry == Carry::value ? static_cast<U>(bits[u]) : static_cast<U>(p.src == nullptr ? 0 : src[u]);
+      else if (!kept) items[i] = 0;
+      else items[i] = carry == Carry::value ? static_cast<U>(bits[u]) : static_cast<U>(p.src == nullptr ? 0 : item[u].src);
     }
   }
   if (bad) mark_bad(flag);
@@ -174,6 +172,12 @@ int key_bits(const Problem& p) {
   return bits;
 }
 
+// Rows that a warp has enough to do with, of the types that are folded so.
+bool can_stream(const Problem& p) {
+  return p.dtype >= DType::float16 && p.src != nullptr && !p.spelled && !is_wide(p) && p.row * p.width >= 96 &&
+         row_alignment(p) >= 4;
+}
+
 struct Lists {
   Segment* shorts;
   LongSegment* longs;
@@ -183,7 +187,7 @@ struct Lists {
 Lists carve_lists(Carver& carver, const Segments& bounds) {
   Lists lists;
   lists.counts = carver.take<SegmentCounts>(1);
-  lists.shorts = carver.take<Segment>(bounds.runs ? 0 : bounds.most_shorts);
+  lists.shorts = carver.take<Segment>(bounds.runs || bounds.stream ? 0 : bounds.most_shorts);
   lists.longs = carver.take<LongSegment>(bounds.most_longs);
   return lists;
 }
@@ -228,7 +232,7 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
   out.items = values[0];
   if (p.reduce == Reduce::assign) return;  // the last of each run is seen without a list
   check(cudaMemsetAsync(lists.counts, 0, sizeof(SegmentCounts), launch.stream), "segments");
-  if (out.runs) return;
+  if (out.runs || out.stream) return;
   list_segments<U><<<blocks_for(count, kTile), kThreads, 0, launch.stream>>>(p, keys[0], values[0], count,
                                                                              lists.shorts, lists.longs, lists.counts);
   if (p.spelled) spell_sources<U><<<blocks_for(count, kThreads, 4096), kThreads, 0, launch.stream>>>(p, values[0]);
@@ -277,7 +281,8 @@ Segments segment_bounds(const Problem& p) {
     bounds.most_chunks = is_long ? p.outer_count * ((p.item_count + kChunk - 1) / kChunk) : 0;
     return bounds;
   }
-    bounds.most_shorts = std::min(positions, p.places);
+  bounds.stream = can_stream(p);
+  bounds.most_shorts = std::min(positions, p.places);
   bounds.most_longs = positions / (kChunk + 1);
   bounds.most_chunks = positions / kChunk + bounds.most_longs;
   return bounds;

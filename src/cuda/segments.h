@@ -33,6 +33,7 @@ struct Segments {
   const void* items = nullptr;
   bool payload = false;
   bool runs = false;  // short runs of such values: the first of each folds it, and there is no list
+  bool stream = false;  // long enough rows: folded in sorted order, and there is no list either
   const Segment* shorts = nullptr;
   const LongSegment* longs = nullptr;
   const SegmentCounts* counts = nullptr;

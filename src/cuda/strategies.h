@@ -6,6 +6,7 @@
 namespace sow::detail::cuda {
 
 extern const Strategy kMove;
+extern const Strategy kTranspose;
 extern const Strategy kMaskElements;
 extern const Strategy kMaskRows;
 extern const Strategy kWinner;
