@@ -274,10 +274,12 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
 bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
-  int64_t places = c.outer_count * c.row.size;
-  for (const IndexOperand& index : t.dst_index) places *= std::max<int64_t>(index.extent, 1);
+  double places = static_cast<double>(c.outer_count) * static_cast<double>(c.row.size);
+  for (const IndexOperand& index : t.dst_index)
+    places *= static_cast<double>(std::max<int64_t>(index.extent, 1));
   // Places far apart would leave most cells unused.
-  return layout.places.count() < (int64_t{1} << 32) && layout.places.count() <= 4 * places + 1024 &&
+  return layout.places.count() < (int64_t{1} << 32) &&
+         static_cast<double>(layout.places.count()) <= 4 * places + 1024 &&
          layout.updates < kCellTag && workspace(t, c, 1) <= workspace_allowed(t, c);
 }
 

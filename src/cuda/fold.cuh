@@ -371,7 +371,7 @@ void launch_stream(const Launch& launch, FoldArgs a, const Fold& fold) {
   const int blocks = blocks_for((p.positions() + kStreamTile - 1) / kStreamTile * tiles, kStreamWarps, most);
   if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
   if constexpr (sizeof(Pack<typename Fold::Stored, V>) <= 8) {
-    if (row_alignment(p) == 16) {
+    if (row_alignment(p) == 16 && launch.device.compiled_for >= kBulkArchitecture) {
       constexpr int kBytes = kBulkWarps * 2 * 32 * BulkWalk<Fold, V>::kBytes;
       check(cudaFuncSetAttribute(fold_bulk<Fold, V>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "fold");
       const int64_t ranges = (p.positions() + 32 * kBulkTiles - 1) / (32 * kBulkTiles);

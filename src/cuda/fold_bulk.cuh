@@ -9,6 +9,7 @@ namespace sow::detail::cuda {
 
 inline constexpr int kBulkThreads = 128, kBulkWarps = kBulkThreads / 32;
 inline constexpr int kBulkTiles = 8;  // of a range
+inline constexpr int kBulkArchitecture = 90;  // older ones have no bulk copies
 
 __device__ inline uint32_t shared_address(const void* at) { return static_cast<uint32_t>(__cvta_generic_to_shared(at)); }
 
@@ -202,6 +203,7 @@ struct BulkWalk {
 template <class Fold, int V>
 __global__ void __launch_bounds__(kBulkThreads) fold_bulk(const __grid_constant__ FoldArgs a, const __grid_constant__ Problem p,
                                                           const __grid_constant__ Fold fold) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   using Walk = BulkWalk<Fold, V>;
   extern __shared__ __align__(128) unsigned char bulk_memory[];
   __shared__ TileBarrier barriers[kBulkWarps][2];
@@ -222,6 +224,7 @@ __global__ void __launch_bounds__(kBulkThreads) fold_bulk(const __grid_constant_
     walk.take_columns(columns);
     walk.run(tile, min(tile + kBulkTiles, tiles), tiles);
   }
+#endif
 }
 
 }  // namespace sow::detail::cuda
