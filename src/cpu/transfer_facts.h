@@ -33,18 +33,22 @@ inline double decode_ns(const Transfer& t, const Canonical& c) {
   return plain ? 0 : tuning::kDecodeNs;
 }
 
-// The bytes of the operands, of the destination only the part that the Transfer can reach.
-inline int64_t operand_bytes(const Transfer& t, const Canonical& c) {
-  const int64_t size = static_cast<int64_t>(size_of(t.dtype));
-  int64_t source = size, places = size * c.row.size * c.outer_count, keys = 0;
+// The bytes of the operands, of the destination only the part that the Transfer can reach. A
+// float64, because plans are also made for shapes that no memory holds.
+inline double operand_bytes(const Transfer& t, const Canonical& c) {
+  const double size = static_cast<double>(size_of(t.dtype));
+  double source = size,
+         places = size * static_cast<double>(c.row.size) * static_cast<double>(c.outer_count);
+  double keys = 0;
   for (size_t d = 0; d < t.shape.size(); ++d) {
-    if (t.src.data != nullptr && t.src.strides[d] != 0) source *= t.shape[d];
+    if (t.src.data != nullptr && t.src.strides[d] != 0) source *= static_cast<double>(t.shape[d]);
   }
-  for (const IndexOperand& index : t.dst_index) places *= std::max<int64_t>(index.extent, 1);
+  for (const IndexOperand& index : t.dst_index)
+    places *= static_cast<double>(std::max<int64_t>(index.extent, 1));
   const auto add_keys = [&](const IndexOperand& index) {
-    int64_t bytes = index.dtype == DType::int32 ? 4 : 8;
+    double bytes = index.dtype == DType::int32 ? 4 : 8;
     for (size_t d = 0; d < t.shape.size(); ++d) {
-      if (index.strides[d] != 0) bytes *= t.shape[d];
+      if (index.strides[d] != 0) bytes *= static_cast<double>(t.shape[d]);
     }
     keys += bytes;
   };
@@ -55,7 +59,7 @@ inline int64_t operand_bytes(const Transfer& t, const Canonical& c) {
 
 // Scratch stays below the operands together; small problems may take a little more.
 inline size_t workspace_allowed(const Transfer& t, const Canonical& c) {
-  return static_cast<size_t>(operand_bytes(t, c)) + 256 * 1024;
+  return static_cast<size_t>(std::min(operand_bytes(t, c), 0x1p62)) + 256 * 1024;
 }
 
 // Added to the cost of a plan that would take more: it is made only when nothing else can be.
