@@ -1,4 +1,5 @@
-// Problems that the benchmarks run: arrays of one scatter, and the grid over which plans are judged.
+// Problems that the benchmarks run: arrays of one scatter, and the grid over which plans are
+// judged.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,8 @@ struct Problem {
   std::string name() const {
     std::string words = std::string(name_of(reduce)) + "/" + name_of(dtype) + "/";
     if (outer > 1) words += std::to_string(outer) + "x";
-    return words + std::to_string(items) + "x" + std::to_string(width) + "to" + std::to_string(places);
+    return words + std::to_string(items) + "x" + std::to_string(width) + "to" +
+           std::to_string(places);
   }
 };
 
@@ -41,11 +43,12 @@ inline Tensor random_tensor(const Dims& shape, DType dtype, std::mt19937_64& ran
   return Tensor::of(values, shape);
 }
 
-// The arrays of a problem, and the call that does it. Indices are vouched for: what is measured is
-// the strategy, not the check.
+// The arrays of a problem, and the call that does it. Indices are vouched for unless asked
+// otherwise: what is measured is the strategy, not the check.
 class Scatter {
  public:
-  explicit Scatter(const Problem& problem) : problem_(problem) {
+  explicit Scatter(const Problem& problem, Bounds bounds = Bounds::promise)
+      : problem_(problem), bounds_(bounds) {
     std::mt19937_64 random(7);
     const Dims row = problem.width > 1 ? Dims{problem.width} : Dims{};
     Dims dst = problem.outer > 1 ? Dims{problem.outer, problem.places} : Dims{problem.places};
@@ -64,7 +67,7 @@ class Scatter {
     keys_ = Tensor::of(places, keys);
   }
 
-  void run() const { run(Index(keys_, Bounds::promise)); }
+  void run() const { run(Index(keys_, bounds_)); }
   void run(const Index& index) const {
     if (problem_.outer > 1) {
       scatter_(x_, 1, index, src_, problem_.reduce);
@@ -90,7 +93,8 @@ class Scatter {
     std::vector<const char*> found;
     for (const detail::Strategy* each : detail::cpu_strategies()) {
       const detail::ForceStrategy force(each->name);
-      if (std::string(each->name) != "reference" && strategy() == each->name) found.push_back(each->name);
+      if (std::string(each->name) != "reference" && strategy() == each->name)
+        found.push_back(each->name);
     }
     return found;
   }
@@ -98,14 +102,17 @@ class Scatter {
 
  private:
   Problem problem_;
+  Bounds bounds_;
   Tensor x_, src_, keys_;
 };
 
 // Sizes, places and row lengths that reach every crossover of the planner.
 inline std::vector<Problem> grid(int64_t largest) {
   std::vector<Problem> found;
-  for (const auto& [dtype, reduce] : {std::pair{DType::float32, Reduce::add}, {DType::float32, Reduce::amax},
-                                      {DType::float32, Reduce::assign}, {DType::int64, Reduce::add},
+  for (const auto& [dtype, reduce] : {std::pair{DType::float32, Reduce::add},
+                                      {DType::float32, Reduce::amax},
+                                      {DType::float32, Reduce::assign},
+                                      {DType::int64, Reduce::add},
                                       {DType::float64, Reduce::add}}) {
     for (int64_t updates = 1 << 8; updates <= largest; updates *= 16) {
       for (int64_t places = 16; places <= 4 * updates; places *= 32) {
@@ -113,7 +120,8 @@ inline std::vector<Problem> grid(int64_t largest) {
       }
       for (const int64_t width : {4, 64}) {
         for (const int64_t share : {100, 8, 1}) {
-          found.push_back({dtype, reduce, updates / width, width, std::max<int64_t>(updates / width / share, 1)});
+          found.push_back({dtype, reduce, updates / width, width,
+                           std::max<int64_t>(updates / width / share, 1)});
         }
       }
       if (updates >= 4096) found.push_back({dtype, reduce, updates / 64, 1, updates / 8, 64});
@@ -122,19 +130,35 @@ inline std::vector<Problem> grid(int64_t largest) {
   return found;
 }
 
-// Nanoseconds of one call: the median of turns that are long enough for the clock.
-inline double median_ns(const std::function<void()>& call, int turns = 5) {
+// Nanoseconds of each call: medians of turns that are long enough for the clock, the calls taking
+// turns, so that noise hits all alike.
+inline std::vector<double> interleaved_ns(const std::vector<std::function<void()>>& calls,
+                                          int turns = 5) {
   using Clock = std::chrono::steady_clock;
-  const auto run = [&](int64_t loops) {
+  const auto run = [](const std::function<void()>& call, int64_t loops) {
     const auto began = Clock::now();
     for (int64_t i = 0; i < loops; ++i) call();
-    return std::chrono::duration<double, std::nano>(Clock::now() - began).count();
+    return std::chrono::duration<double, std::nano>(Clock::now() - began).count() /
+           static_cast<double>(loops);
   };
-  const int64_t loops = std::clamp<int64_t>(static_cast<int64_t>(2e5 / (run(1) + 1)), 1, 10000);
-  std::vector<double> times;
-  for (int turn = 0; turn < turns; ++turn) times.push_back(run(loops) / static_cast<double>(loops));
-  std::nth_element(times.begin(), times.begin() + turns / 2, times.end());
-  return times[static_cast<size_t>(turns) / 2];
+  std::vector<int64_t> loops;
+  std::vector<std::vector<double>> times(calls.size());
+  for (const auto& call : calls) {
+    loops.push_back(std::clamp<int64_t>(static_cast<int64_t>(2e5 / (run(call, 1) + 1)), 1, 10000));
+  }
+  for (int turn = 0; turn < turns; ++turn) {
+    for (size_t i = 0; i < calls.size(); ++i) times[i].push_back(run(calls[i], loops[i]));
+  }
+  std::vector<double> medians;
+  for (auto& each : times) {
+    std::nth_element(each.begin(), each.begin() + turns / 2, each.end());
+    medians.push_back(each[static_cast<size_t>(turns) / 2]);
+  }
+  return medians;
+}
+
+inline double median_ns(const std::function<void()>& call, int turns = 5) {
+  return interleaved_ns({call}, turns)[0];
 }
 
 }  // namespace sow::bench

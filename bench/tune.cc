@@ -1,5 +1,6 @@
-// Measures the constants of src/cpu/tuning.h on this machine and prints them beside the current ones;
-// then asks, over a grid of problems, how much slower the planner's choice is than the best strategy.
+// Measures the constants of src/cpu/tuning.h on this machine and prints them beside the current
+// ones; then asks, over a grid of problems, how much slower the planner's choice is than the best
+// strategy.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,9 +30,10 @@ double count(const Problem& problem) { return static_cast<double>(problem.items 
 
 void calls(int threads) {
   set_num_threads(threads);
-  show("kRegionNs", tuning::kRegionNs, median_ns([&] { detail::parallel_run(threads, [](int, int) {}); }),
-       "an empty region");
-  show("kCallNs", tuning::kCallNs, forced_ns({DType::int64, Reduce::add, 1, 1, 1}, "direct", 1), "one update, the whole call");
+  show("kRegionNs", tuning::kRegionNs,
+       median_ns([&] { detail::parallel_run(threads, [](int, int) {}); }), "an empty region");
+  show("kCallNs", tuning::kCallNs, forced_ns({DType::int64, Reduce::add, 1, 1, 1}, "direct", 1),
+       "one update, the whole call");
 }
 
 // Updates straight to the destination: a small one, then larger than each cache.
@@ -43,7 +45,8 @@ double direct(int threads) {
   const double each = forced_ns(small, "direct", 1) / count(small);
   show("kDirectNs", tuning::kDirectNs, each - column, "2^18 int64 to 512 places, one thread");
   show("kDirectColumnNs", tuning::kDirectColumnNs, column, "rows of 256 int64");
-  show("kMoveByteNs", tuning::kMoveByteNs, forced_ns(move, "direct", 1) / count(move) / 4, "rows of 256 float32 moved");
+  show("kMoveByteNs", tuning::kMoveByteNs, forced_ns(move, "direct", 1) / count(move) / 4,
+       "rows of 256 float32 moved");
   for (const int64_t places : {int64_t{1} << 19, int64_t{1} << 23}) {
     const Problem far{DType::int64, Reduce::add, 1 << 20, 1, places};
     const double bytes = static_cast<double>(8 * places);
@@ -65,7 +68,8 @@ void cells(int threads) {
   const double column = (sixteen - one) / 15;
   show("kCellNs", tuning::kCellNs, one - column, "2^18 float32 sums in 512 cells, one thread");
   show("kCellColumnNs", tuning::kCellColumnNs, column, "rows of 16");
-  show("kHashNs", tuning::kHashNs, forced_ns(hashed, "tile", 1) / count(hashed) - one, "2048 sums among 2^20 places");
+  show("kHashNs", tuning::kHashNs, forced_ns(hashed, "tile", 1) / count(hashed) - one,
+       "2048 sums among 2^20 places");
   const double few = forced_ns(narrow, "private", threads);
   const Problem many{DType::float32, Reduce::add, 1 << 18, 1, 1 << 15};
   const auto block = [&](const char* name, tuning::BlockNs ns, DType dtype, Reduce reduce) {
@@ -73,19 +77,22 @@ void cells(int threads) {
     const double update = forced_ns(full, "tile", 1) / count(full);
     show((std::string(name) + ".update").c_str(), ns.update, update, "2^18 updates of 512 places");
     show((std::string(name) + ".cell").c_str(), ns.cell,
-         (forced_ns({dtype, reduce, 1 << 15, 1, 1 << 15}, "tile", 1) - (1 << 15) * update) / (1 << 15),
+         (forced_ns({dtype, reduce, 1 << 15, 1, 1 << 15}, "tile", 1) - (1 << 15) * update) /
+             (1 << 15),
          "as many places as updates");
   };
   block("kWindowBlock", tuning::kWindowBlock, DType::float32, Reduce::add);
   block("kAccumulatorBlock", tuning::kAccumulatorBlock, DType::float64, Reduce::add);
   block("kNumberBlock", tuning::kNumberBlock, DType::float32, Reduce::amax);
-  show("kMergeNs", tuning::kMergeNs, (forced_ns(many, "private", threads) - few) * threads / static_cast<double>(many.places),
+  show("kMergeNs", tuning::kMergeNs,
+       (forced_ns(many, "private", threads) - few) * threads / static_cast<double>(many.places),
        "the same to 2^15 places");
 }
 
 void partition(int threads, double direct_each) {
   const Problem far{DType::int64, Reduce::add, 1 << 20, 1, 1 << 22};
-  show("kPartitionNs", tuning::kPartitionNs, forced_ns(far, "partition", threads) * threads / count(far) - direct_each,
+  show("kPartitionNs", tuning::kPartitionNs,
+       forced_ns(far, "partition", threads) * threads / count(far) - direct_each,
        "2^20 int64 to 2^22 places");
 }
 
@@ -113,38 +120,46 @@ void ordered(int threads) {
     for (int other = 0; other < 3; ++other) {
       if (other == pivot) continue;
       const double factor = system[other][pivot] / system[pivot][pivot];
-      for (int column = 0; column < 4; ++column) system[other][column] -= factor * system[pivot][column];
+      for (int column = 0; column < 4; ++column)
+        system[other][column] -= factor * system[pivot][column];
     }
   }
   show("kSortNs", tuning::kSortNs, sort, "2^16 items, fresh against held");
-  show("kTiledRows.row", tuning::kTiledRows.row, system[0][3] / system[0][0], "float32 sums, from three row lengths");
+  show("kTiledRows.row", tuning::kTiledRows.row, system[0][3] / system[0][0],
+       "float32 sums, from three row lengths");
   show("kTiledRows.item", tuning::kTiledRows.item, system[1][3] / system[1][1], "the same");
   show("kTiledRows.byte", tuning::kTiledRows.byte, system[2][3] / system[2][2], "the same");
 }
 
 // Where the planner's strategy is slower than the best one by more than a quarter.
 void regret(int64_t largest) {
-  fmt::print("\n{:<40}{:<14}{:>12}   {:<14}{:>12}{:>8}\n", "problem", "planner", "ns", "best", "ns", "loss");
+  fmt::print("\n{:<40}{:<14}{:>12}   {:<14}{:>12}{:>8}\n", "problem", "planner", "ns", "best", "ns",
+             "loss");
   int problems = 0, worse = 0;
   for (const Problem& problem : grid(largest)) {
-    const Scatter scatter(problem);
+    const Scatter scatter(problem, Bounds::error);
     const std::string chosen = scatter.strategy();
-    double chosen_ns = 0, best_ns = INFINITY;
-    std::string best;
-    for (const char* strategy : scatter.strategies()) {
-      const detail::ForceStrategy force(strategy);
-      const double ns = median_ns([&] { scatter.run(); });
-      if (strategy == chosen) chosen_ns = ns;
-      if (ns < best_ns) {
-        best_ns = ns;
-        best = strategy;
-      }
+    const std::vector<const char*> names = scatter.strategies();
+    std::vector<std::function<void()>> calls;
+    for (const char* name : names) {
+      calls.push_back([&scatter, name] {
+        const detail::ForceStrategy force(name);
+        scatter.run();
+      });
+    }
+    const std::vector<double> ns = interleaved_ns(calls, 7);
+    const size_t fastest = static_cast<size_t>(std::min_element(ns.begin(), ns.end()) - ns.begin());
+    const double best_ns = ns[fastest];
+    const char* best = names[fastest];
+    double chosen_ns = 0;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == chosen) chosen_ns = ns[i];
     }
     ++problems;
     if (chosen_ns <= 1.25 * best_ns) continue;
     ++worse;
-    fmt::print("{:<40}{:<14}{:>12.0f}   {:<14}{:>12.0f}{:>8.2f}\n", problem.name(), chosen, chosen_ns, best, best_ns,
-               chosen_ns / best_ns);
+    fmt::print("{:<40}{:<14}{:>12.0f}   {:<14}{:>12.0f}{:>8.2f}\n", problem.name(), chosen,
+               chosen_ns, best, best_ns, chosen_ns / best_ns);
   }
   fmt::print("{} of {} choices cost more than a quarter over the best\n", worse, problems);
 }
@@ -157,7 +172,8 @@ int main(int argc, char** argv) {
   using namespace sow::bench;
   const int threads = argc > 1 ? std::atoi(argv[1]) : sow::get_num_threads();
   const int64_t largest = argc > 2 ? std::atoll(argv[2]) : 1 << 20;
-  fmt::print("{:<18}{:>10}{:>10}   measured on {} threads\n", "constant", "current", "measured", threads);
+  fmt::print("{:<18}{:>10}{:>10}   measured on {} threads\n", "constant", "current", "measured",
+             threads);
   calls(threads);
   const double direct_each = direct(threads);
   cells(threads);

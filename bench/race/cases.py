@@ -112,8 +112,9 @@ def table() -> Iterator[Case]:
     yield masked("masked_scatter_ 2^24, half true", (n,), (n,), 0.5, True, goals=best(12), **own)
     yield masked("masked_scatter 2^24, half true", (n,), (n,), 0.5, False, goals=best(10), **own)
     wide, mask = (2, 2048, 2048), (2, 2048, 1)
+    # The goal was set beside PyTorch's masked_scatter_. Its x[mask] = v is within twice the floor.
     yield masked("masked_scatter_ 2x2048x2048, mask by rows", wide, mask, 0.25, True,
-                 goals=(("torch", 8), ("numpy", 1)), **own)
+                 goals=(("torch masked_scatter_", 8), ("best", 1)), **own)
     yield masked("masked_scatter 2x2048x2048, mask by rows", wide, mask, 0.25, False,
                  goals=(("torch", 4), ("numpy", 1)), **own)
     for reduce in ("add", "amax", "mul", "assign", "mean"):

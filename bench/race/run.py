@@ -192,10 +192,13 @@ def judge(case: Case, entries: list[Entry], bandwidth: float, device: str = "") 
     others = {name: entry.seconds for name, entry in best.items() if name != "sow"}
     first = min(others, key=lambda name: others[name], default=None)
     goals = []
+    # Against the best of all, against a library's best way, or against one way of a library.
+    rivals: dict[str | None, float] = {f"{entry.peer} {entry.way}": entry.seconds for entry in entries if not entry.error}
+    rivals |= others
     for name, times in case.goals:
         rival = first if name == "best" else name
-        if ours is not None and rival in others:
-            ratio = others[rival] / ours.seconds
+        if ours is not None and rival in rivals:
+            ratio = rivals[rival] / ours.seconds
             goals.append({"against": name, "times": times, "reached": ratio, "met": ratio >= times})
     if ours is not None and case.limit and GOALS_FOR in device:
         goals.append({"against": "time", "times": case.limit, "reached": ours.seconds, "met": ours.seconds <= case.limit})

@@ -24,13 +24,19 @@ def strategy(result: Result) -> str:
     return names[-1] if names else ""
 
 
+def rival(against: str) -> str:
+    """A library, or one way of it."""
+    name, _, way = against.partition(" ")
+    return f"{TITLES[name]} {way}".strip()
+
+
 def goal(result: Result) -> str:
     goals = result["goals"]
     if not goals:
         return ""
     wanted = ", ".join(
         duration(g["times"]) if g["against"] == "time" else
-        f"{g['times']:g}" + ("" if g["against"] == "best" else f" {TITLES[g['against']]}") for g in goals)
+        f"{g['times']:g}" + ("" if g["against"] == "best" else f" {rival(g['against'])}") for g in goals)
     return f"{wanted} {'met' if all(g['met'] for g in goals) else 'missed'}"
 
 

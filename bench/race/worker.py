@@ -19,6 +19,7 @@ from . import data
 from .cases import Case
 from .way import Peer, Way
 
+AWAKE = 20e-3  # seconds of runs that do not count: threads wake, caches fill
 SHOWN = 1 << 22  # of a larger result every n-th element is compared
 
 
@@ -75,13 +76,15 @@ class Worker:
         """Seconds, and seconds of all processors, of each run; several loops for calls too short to time."""
         gc.collect()
         gc.disable()
-        found = []
-        for run in range(runs + warm):
+        found: list[tuple[float, float]] = []
+        ready = time.perf_counter() + (AWAKE if warm else 0)
+        while len(found) < runs:
             if way.reset:
                 way.reset()
             used = time.process_time()
+            began = time.perf_counter()
             seconds = self.place.seconds(way, loops)
-            if run >= warm:
+            if began >= ready:
                 found.append((seconds, (time.process_time() - used) / loops))
         gc.enable()
         return found
