@@ -54,9 +54,10 @@ class BlockFold {
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
   // count) and read_values(first, last, f) calls f(values, count), part by part. To be merged, a
-  // fold must hold its sums in accumulators.
+  // fold must hold its sums in accumulators. `known` may be a range that all values are in.
   template <class Read, class ReadValues>
-  void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values) {
+  void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values,
+           const WindowRange* known = nullptr) {
     if (window_ == nullptr) return add_wide(first, last, read);
     const int64_t batch = batch_;
     const bool several = merges || (!one_batch_ && last - first > batch);
@@ -64,12 +65,14 @@ class BlockFold {
     clear_units(several);
     for (int64_t at = first; at < last; at += batch) {
       const int64_t end = std::min(at + batch, last);
-      WindowRange range;
-      read_values(at, end,
-                  [&](const char* values, int64_t count) { window_->scan(values, count, range); });
-      minus_zeros_ |= range.lowest == INT32_MIN;
-      const bool fits = window_of(range, end - at, window_->digits, window_->unit, frame_) &&
-                        add_windowed(at, end, read);
+      bool fits = known != nullptr && add_in(*known, at, end, read);
+      if (!fits) {
+        WindowRange range;
+        read_values(at, end, [&](const char* values, int64_t count) {
+          window_->scan(values, count, range);
+        });
+        fits = add_in(range, at, end, read);
+      }
       if (!fits) {
         add_wide(at, end, read);
       } else if (several) {
@@ -143,6 +146,12 @@ class BlockFold {
     std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
     if (counted_ && !counts_are_clear)
       std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+  }
+  template <class Read>
+  bool add_in(const WindowRange& range, int64_t first, int64_t last, Read&& read) {
+    minus_zeros_ |= range.lowest == INT32_MIN;
+    return window_of(range, last - first, window_->digits, window_->unit, frame_) &&
+           add_windowed(first, last, read);
   }
   // Adds one batch; false: its values lie too far apart, and nothing of it was added.
   template <class Read>

@@ -14,53 +14,66 @@ class CodeReader {
   // Codes come straight from the keys, without offsets.
   bool decodes() const { return decodes_; }
 
+  // Whether keys can be checked while they are read. Asked to, reading stops at a bad one.
+  static bool can_check(const Transfer&, const Canonical&, const PlaceCode&);
+  void check_keys() { checks_ = decodes_ && transfer_.bounds == Bounds::error; }
+
+  // Inside of f: the keys after those of this call.
+  const char* soon() const { return soon_; }
+
   // Calls f(codes, values, count) for the items [first, last) of an outer position; rows have one
-  // column. Codes count from the lowest place of the position.
+  // column. Codes count from the lowest place of the position. False: a key was found to be bad.
   template <class F>
-  void read(const OuterBase& base, int64_t first, int64_t last, F&& f) {
+  bool read(const OuterBase& base, int64_t first, int64_t last, F&& f) {
     if (plain_) {
       for (int64_t at = first; at < last; at += kTileItems) {
         const int count = static_cast<int>(std::min<int64_t>(kTileItems, last - at));
-        decode_plain(base, at, count);
+        if (!decode_plain(base, at, count)) return false;
         f(static_cast<const uint32_t*>(codes_), plain_values(base, at), count);
       }
-      return;
+      return true;
     }
+    if (checks_ && !good_keys(base, first, last)) return false;
     reader_.read(base, first, last, 0, 1, [&](const Updates& updates) {
       encode(base, updates.offsets, updates.count);
       f(static_cast<const uint32_t*>(codes_), updates.values, updates.count);
     });
+    return true;
   }
 
   // Calls f(values, count) for the same values, without codes where it can.
   template <class F>
   void read_values(const OuterBase& base, int64_t first, int64_t last, F&& f) {
     if (plain_) return f(plain_values(base, first), last - first);
-    read(base, first, last, [&](const uint32_t*, const char* values, int count) { f(values, int64_t{count}); });
+    read(base, first, last,
+         [&](const uint32_t*, const char* values, int count) { f(values, int64_t{count}); });
   }
 
   // Calls f(codes, count) without reading values.
   template <class F>
-  void read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {
+  bool read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {
     if (decodes_) {
       for (int64_t at = first; at < last; at += kTileItems) {
         const int count = static_cast<int>(std::min<int64_t>(kTileItems, last - at));
-        decode_plain(base, at, count);
+        if (!decode_plain(base, at, count)) return false;
         f(static_cast<const uint32_t*>(codes_), count);
       }
-      return;
+      return true;
     }
     reader_.read_places(base, first, last, kTileItems,
                         [&](const int64_t* offsets, const int64_t*, int count, bool) {
                           encode(base, offsets, count);
                           f(static_cast<const uint32_t*>(codes_), count);
                         });
+    return true;
   }
 
  private:
-  void decode_plain(const OuterBase& base, int64_t first, int count);
+  bool decode_plain(const OuterBase& base, int64_t first, int count);
+  bool good_keys(const OuterBase& base, int64_t first, int64_t last) const;
   void encode(const OuterBase& base, const int64_t* offsets, int count) {
-    for (int i = 0; i < count; ++i) codes_[i] = static_cast<uint32_t>(places_.code_of(offsets[i] - base.dst));
+    for (int i = 0; i < count; ++i)
+      codes_[i] = static_cast<uint32_t>(places_.code_of(offsets[i] - base.dst));
   }
   const char* plain_values(const OuterBase& base, int64_t first) const {
     return transfer_.src.data + (base.src + first) * kernels_.value_size;
@@ -72,6 +85,8 @@ class CodeReader {
   UpdateReader reader_;
   bool decodes_;  // one run of keys, none of them dropped or clipped: codes need no offsets
   bool plain_;    // and the values are one run too
+  bool checks_ = false;
+  const char* soon_ = nullptr;
   uint32_t codes_[kTileItems];
 };
 

@@ -1,5 +1,6 @@
 // Strategy "partition": the updates are dealt out to buckets, each a range of the destination that
 // fits the cache; then every bucket is folded on its own.
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -7,10 +8,10 @@
 #include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/code_reader.h"
+#include "cpu/dealt.h"
 #include "cpu/direct_walk.h"
 #include "cpu/sparse_fold.h"
 #include "cpu/strategies.h"
-#include "cpu/word.h"
 
 namespace sow::detail {
 
@@ -20,74 +21,69 @@ struct Layout {
   const FoldKernels* kernels;
   const WindowKernels* window;
   PlaceCode places;
-  int64_t updates;
-  int bucket_bits;  // a bucket has 2^bucket_bits places
-  int64_t buckets;
-  bool direct;    // buckets are applied to the destination itself
-  bool sparse;    // few places are met
-  bool constant;  // every update has the same value
-  bool paired;    // cell and value are dealt as one number
-  int workers;
+  DealShape deal;
+  bool direct;  // buckets are applied to the destination itself
+  bool sparse;  // few places are met
 
-  int64_t stride() const { return (buckets + 7) / 8 * 8; }  // workers share no line of counts
+  bool constant() const { return deal.value_size == 0; }  // every update has the same value
+  int64_t bucket_places() const { return int64_t{1} << deal.bits; }
 };
+
+// Enough buckets that their cells stay in the cache, and as many as deal quickly: few are met again
+// too soon, many take turns in the first-level cache.
+void choose_buckets(Layout& layout, int64_t cell_bytes) {
+  const int64_t places = layout.places.count();
+  int bits = tuning::kFewestBucketBits;
+  const auto buckets = [&] { return ((places - 1) >> bits) + 1; };
+  while (buckets() > tuning::kBuckets) ++bits;
+  while ((cell_bytes << bits) > tuning::kBucketBytes && 2 * buckets() <= tuning::kMostBuckets)
+    --bits;
+  layout.deal.bits = bits;
+  layout.deal.buckets = buckets();
+}
 
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   Layout layout;
   layout.kernels = fold_kernels(t.dtype, t.reduce);
   layout.window = window_kernels(t.dtype, t.reduce);
   layout.places = all_places(t, c);
-  layout.updates = c.outer_count * c.item_count * c.row.size;
   layout.direct = is_direct(t);
-  layout.constant = t.src.data == nullptr;
-  layout.paired = !layout.constant && layout.kernels->value_size == 4;
-  layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * layout.updates;
-  const int64_t bytes =
-      layout.direct || layout.sparse ? layout.kernels->value_size : 4 + layout.kernels->state_size;
-  layout.bucket_bits = 4;
-  const auto places_of = [&] { return int64_t{1} << layout.bucket_bits; };
-  while (2 * places_of() * bytes <= tuning::kBucketBytes ||
-         places_of() * tuning::kMostBuckets < layout.places.count()) {
-    ++layout.bucket_bits;
-  }
-  layout.buckets = ((layout.places.count() - 1) >> layout.bucket_bits) + 1;
-  layout.workers = layout.updates < tuning::kSerialUpdates ? 1 : threads;
+  const int64_t updates = c.outer_count * c.item_count * c.row.size;
+  layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * updates;
+  layout.deal.updates = updates;
+  layout.deal.value_size = t.src.data == nullptr ? 0 : layout.kernels->value_size;
+  layout.deal.workers = updates < tuning::kSerialUpdates ? 1 : threads;
+  choose_buckets(layout, layout.direct || layout.sparse ? layout.kernels->value_size
+                         : layout.window != nullptr     ? 8
+                                                        : 4 + layout.kernels->state_size);
   return layout;
 }
 
 // What lies in the workspace.
 struct Memory {
-  Memory(const Layout& layout, char* workspace) : carver(workspace) {
-    if (layout.paired) {
-      pairs = carver.take<uint64_t>(layout.updates);
-    } else {
-      cells = carver.take<uint32_t>(layout.updates);
-      values = carver.take<char>(layout.constant ? kTileItems * 16
-                                                 : layout.updates * layout.kernels->value_size);
-    }
-    ends = carver.take<int64_t>(layout.workers * layout.stride());
-    starts = carver.take<int64_t>(layout.buckets + 1);
-    folds = carver.take<char>(static_cast<int64_t>(fold_bytes(layout)) * layout.workers);
-  }
-  static size_t fold_bytes(const Layout& layout) {
+  Memory(const Layout& layout, char* workspace)
+      : carver(workspace),
+        dealt(layout.deal, carver),
+        constant(carver.take<char>(layout.constant() ? kTileItems * 16 : 0)),
+        fold_bytes(bytes_of(layout)),
+        folds(carver.take<char>(fold_bytes * layout.deal.workers)) {}
+
+  static int64_t bytes_of(const Layout& layout) {
     if (layout.direct) return 0;
     Carver counter(nullptr);
-    const int64_t places = int64_t{1} << layout.bucket_bits;
     if (layout.sparse) {
-      SparseFold fold(*layout.kernels, places, layout.updates, counter);
+      SparseFold fold(*layout.kernels, layout.bucket_places(), layout.deal.updates, counter);
     } else {
-      BlockFold fold(*layout.kernels, layout.window, places, layout.updates, counter);
+      BlockFold fold(*layout.kernels, layout.window, layout.bucket_places(), layout.deal.updates,
+                     counter);
     }
-    return counter.used();
+    return static_cast<int64_t>(counter.used());
   }
 
   Carver carver;
-  // The updates, bucket by bucket: their cells there, and their values.
-  uint64_t* pairs = nullptr;  // cell and value of 4 bytes
-  uint32_t* cells = nullptr;
-  char* values = nullptr;  // a batch of the one value when it is constant
-  int64_t* ends;           // [worker][bucket]: how many, then where the next one goes
-  int64_t* starts;         // of each bucket
+  Dealt dealt;
+  char* constant;  // a batch of the one value
+  int64_t fold_bytes;
   char* folds;
 };
 
@@ -100,134 +96,81 @@ class Partition {
         flat_(flatten(t)),
         memory_(layout, workspace) {}
 
-  void run() {
-    parallel_run(layout_.workers, [&](int w, int) { count(w); });
-    place_buckets();
-    if (layout_.constant) {
-      for (int i = 0; i < kTileItems; ++i) {
-        std::memcpy(memory_.values + i * kernels_.value_size, transfer_.scalar,
-                    kernels_.value_size);
-      }
-      if (transfer_.negate) kernels_.negate(memory_.values, kTileItems);
-    }
-    parallel_run(layout_.workers, [&](int w, int) {
-      with_width(static_cast<size_t>(kernels_.value_size), [&](auto width) { deal<width()>(w); });
-    });
+  // False: there is a bad key, and nothing was written.
+  bool run() {
+    if (layout_.constant()) fill_constant();
+    const int workers = layout_.deal.workers;
+    std::array<WindowRange, kMostWorkers> ranges;
+    std::atomic<bool> bad{false};
     std::atomic<int64_t> next{0};
-    parallel_run(layout_.workers, [&](int w, int) { fold_buckets(w, next); });
+    parallel_team(workers, [&](Team& team) {
+      team.each(workers, [&](int w, int) {
+        WindowRange range;
+        if (!deal(w, range)) bad = true;
+        if (w < kMostWorkers) ranges[w] = range;
+      });
+      if (bad) return;
+      team.one([&] {
+        for (int w = 0; w < std::min(workers, kMostWorkers); ++w) range_.include(ranges[w]);
+        range_known_ = workers <= kMostWorkers && !layout_.constant();
+      });
+      team.each(workers, [&](int w, int) { fold_buckets(w, next); });
+    });
+    return !bad;
   }
 
  private:
-  int64_t first_of(int w) const { return layout_.updates * w / layout_.workers; }
+  static constexpr int kMostWorkers = 64;
 
-  void count(int w) {
-    int64_t* counts = memory_.ends + layout_.stride() * w;
-    std::fill_n(counts, layout_.buckets, 0);
-    const int bits = layout_.bucket_bits;
-    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
-    reader.read_codes(outer_base(flat_, 0), first_of(w), first_of(w + 1),
-                      [&](const uint32_t* codes, int count) {
-                        for (int i = 0; i < count; ++i) ++counts[codes[i] >> bits];
-                      });
-  }
-
-  void place_buckets() {
-    int64_t at = 0;
-    for (int64_t b = 0; b < layout_.buckets; ++b) {
-      memory_.starts[b] = at;
-      for (int w = 0; w < layout_.workers; ++w) {
-        int64_t& end = memory_.ends[layout_.stride() * w + b];
-        const int64_t count = end;
-        end = at;
-        at += count;
-      }
+  void fill_constant() {
+    for (int i = 0; i < kTileItems; ++i) {
+      std::memcpy(memory_.constant + i * kernels_.value_size, transfer_.scalar,
+                  kernels_.value_size);
     }
-    memory_.starts[layout_.buckets] = at;
+    if (transfer_.negate) kernels_.negate(memory_.constant, kTileItems);
   }
 
-  // One store an update where it can be: 4 million pairs to 256 buckets took 1.2 ns each, cells and
-  // values apart 2.1, and neither was quicker through lines that wait in the cache until they are
-  // full (one core of a Zen 4 class EPYC, huge pages, 2026-11-15).
-  template <int Width>
-  void deal(int w) {
-    int64_t* ends = memory_.ends + layout_.stride() * w;
-    const int bits = layout_.bucket_bits;
-    const uint32_t mask = (uint32_t{1} << bits) - 1;
+  bool deal(int w, WindowRange& range) {
+    Dealt::Hand hand(memory_.dealt, w);
     CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    reader.check_keys();
     const OuterBase base = outer_base(flat_, 0);
-    const auto read = [&](auto&& f) { reader.read(base, first_of(w), first_of(w + 1), f); };
-    if (layout_.constant) {
-      uint32_t* cells = memory_.cells;
-      reader.read_codes(base, first_of(w), first_of(w + 1), [=](const uint32_t* codes, int count) {
-        for (int i = 0; i < count; ++i) cells[ends[codes[i] >> bits]++] = codes[i] & mask;
-      });
-    } else if (layout_.paired) {
-      uint64_t* pairs = memory_.pairs;
-      read([=](const uint32_t* codes, const char* values, int count) {
-        const auto* from = reinterpret_cast<const Word<4>*>(values);
-        for (int i = 0; i < count; ++i) {
-          const uint32_t value = bit_cast<uint32_t>(from[i]);
-          pairs[ends[codes[i] >> bits]++] = (codes[i] & mask) | uint64_t{value} << 32;
-        }
-      });
-    } else {
-      uint32_t* cells = memory_.cells;
-      auto* to = reinterpret_cast<Word<Width>*>(memory_.values);
-      read([=](const uint32_t* codes, const char* values, int count) {
-        const auto* from = reinterpret_cast<const Word<Width>*>(values);
-        for (int i = 0; i < count; ++i) {
-          const int64_t at = ends[codes[i] >> bits]++;
-          cells[at] = codes[i] & mask;
-          to[at] = from[i];
-        }
+    const int64_t first = memory_.dealt.first_of(w), last = memory_.dealt.first_of(w + 1);
+    if (layout_.constant()) {
+      return reader.read_codes(base, first, last, [&](const uint32_t* codes, int count) {
+        hand.deal_places(codes, count, reader.soon());
       });
     }
+    bool good = true;
+    with_width(static_cast<size_t>(kernels_.value_size), [&](auto width) {
+      good =
+          reader.read(base, first, last, [&](const uint32_t* codes, const char* values, int count) {
+            hand.deal<width()>(codes, values, count, reader.soon());
+            if (layout_.window != nullptr) layout_.window->scan(values, count, range);
+          });
+    });
+    return good;
   }
 
-  // Calls f(cells, values, count) for the updates [begin, end), all of one bucket.
-  template <class F>
-  void read(int64_t begin, int64_t end, F&& f) const {
-    uint32_t cells[kTileItems], values[kTileItems];
-    for (int64_t at = begin; at < end; at += kTileItems) {
-      const int count = static_cast<int>(std::min<int64_t>(kTileItems, end - at));
-      if (!layout_.paired) {
-        f(static_cast<const uint32_t*>(memory_.cells + at),
-          memory_.values + (layout_.constant ? 0 : at * kernels_.value_size), count);
-        continue;
-      }
-      for (int i = 0; i < count; ++i) {
-        const uint64_t pair = memory_.pairs[at + i];
-        cells[i] = static_cast<uint32_t>(pair);
-        values[i] = static_cast<uint32_t>(pair >> 32);
-      }
-      f(static_cast<const uint32_t*>(cells), reinterpret_cast<const char*>(values), count);
-    }
-  }
-  template <class F>
-  void read_values(int64_t begin, int64_t end, F&& f) const {
-    if (layout_.constant) return f(memory_.values, std::min<int64_t>(end - begin, kTileItems));
-    if (!layout_.paired) return f(memory_.values + begin * kernels_.value_size, end - begin);
-    read(begin, end,
-         [&](const uint32_t*, const char* values, int count) { f(values, int64_t{count}); });
-  }
-
-  void fold_buckets(int w, std::atomic<int64_t>& next) const {
-    Carver carver(memory_.folds + Memory::fold_bytes(layout_) * static_cast<size_t>(w));
-    const int64_t places = int64_t{1} << layout_.bucket_bits;
+  void fold_buckets(int w, std::atomic<int64_t>& next) {
+    Carver carver(memory_.folds + memory_.fold_bytes * w);
     std::optional<SparseFold> sparse;
     std::optional<BlockFold> block;
     if (layout_.sparse) {
-      sparse.emplace(kernels_, places, layout_.updates, carver);
+      sparse.emplace(kernels_, layout_.bucket_places(), layout_.deal.updates, carver);
       sparse->clear();
     } else if (!layout_.direct) {
-      block.emplace(kernels_, layout_.window, places, layout_.updates, carver);
+      block.emplace(kernels_, layout_.window, layout_.bucket_places(), layout_.deal.updates,
+                    carver);
     }
-    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.buckets;) {
-      if (memory_.starts[b] == memory_.starts[b + 1]) continue;
-      const Block range{
-          transfer_.dst.data + layout_.places.offset_of(b * places) * kernels_.value_size,
-          layout_.places.step(), transfer_.include_self};
-      const auto walk = [&](auto&& f) { read(memory_.starts[b], memory_.starts[b + 1], f); };
+    Dealt::Reader reader(memory_.dealt, layout_.constant() ? memory_.constant : nullptr);
+    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.deal.buckets;) {
+      reader.open(b);
+      if (reader.count() == 0) continue;
+      const int64_t first = layout_.places.offset_of(b << layout_.deal.bits);
+      const Block range{transfer_.dst.data + first * kernels_.value_size, layout_.places.step(),
+                        transfer_.include_self};
+      const auto walk = [&](auto&& f) { reader.read(f); };
       if (sparse) {
         sparse->run(
             range,
@@ -236,7 +179,7 @@ class Partition {
             },
             walk);
       } else if (block) {
-        fold_block(*block, range, b);
+        fold_block(*block, range, b, reader);
       } else {
         walk([&](const uint32_t* cells, const char* values, int count) {
           kernels_.apply_to_block(range, cells, values, count);
@@ -245,16 +188,22 @@ class Partition {
     }
   }
 
-  void fold_block(BlockFold& fold, const Block& range, int64_t bucket) const {
-    const int64_t places = int64_t{1} << layout_.bucket_bits;
-    const int64_t begin = memory_.starts[bucket], end = memory_.starts[bucket + 1];
+  void fold_block(BlockFold& fold, const Block& range, int64_t bucket,
+                  Dealt::Reader& reader) const {
+    const int64_t places = layout_.bucket_places();
     fold.open(range, std::min(places, layout_.places.count() - bucket * places),
               range.include_self);
-    fold.add(
-        begin, end, false, [&](int64_t first, int64_t last, auto&& f) { read(first, last, f); },
-        [&](int64_t first, int64_t last, auto&& f) { read_values(first, last, f); });
+    const auto read = [&](int64_t first, int64_t last, auto&& f) { reader.read(first, last, f); };
+    const auto read_values = [&](int64_t first, int64_t last, auto&& f) {
+      if (layout_.constant())
+        return f(memory_.constant, std::min<int64_t>(last - first, kTileItems));
+      reader.read(first, last, [&](const uint32_t*, const char* values, int count) {
+        f(values, int64_t{count});
+      });
+    };
+    fold.add(0, reader.count(), false, read, read_values, range_known_ ? &range_ : nullptr);
     fold.finish([&] {
-      read(begin, end, [&](const uint32_t* cells, const char* values, int count) {
+      reader.read([&](const uint32_t* cells, const char* values, int count) {
         fold.add_again(cells, values, count);
       });
     });
@@ -265,6 +214,8 @@ class Partition {
   const FoldKernels& kernels_;
   const Canonical flat_;
   Memory memory_;
+  WindowRange range_;  // of all values
+  bool range_known_ = false;
 };
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
@@ -280,7 +231,7 @@ bool supports(const Transfer& t, const Canonical& c) {
   // Places far apart would leave most cells unused.
   return layout.places.count() < (int64_t{1} << 32) &&
          static_cast<double>(layout.places.count()) <= 4 * places + 1024 &&
-         layout.updates < kCellTag && workspace(t, c, 1) <= workspace_allowed(t, c);
+         layout.deal.updates < kCellTag && workspace(t, c, 1) <= workspace_allowed(t, c);
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
@@ -293,14 +244,15 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double fold = layout.direct   ? tuning::kDirectNs + tuning::kDirectColumnNs
                       : layout.sparse ? tuning::kSparseNs
                                       : ns.update + ns.cell * places / updates;
-  const double buckets = static_cast<double>(layout.buckets) * tuning::kTaskNs;
+  const double buckets = static_cast<double>(layout.deal.buckets) * tuning::kTaskNs;
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs +
-         buckets + updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.workers;
+         buckets + updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.deal.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
-  Partition(t, layout, memory).run();
+  if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
+  if (!Partition(t, layout, memory).run()) check_indices(t);  // says which key it is
 }
 
 }  // namespace
@@ -312,6 +264,7 @@ const Strategy k_partition = {
     .cost = cost,
     .workspace = workspace,
     .run = run,
+    .checks_keys = true,
 };
 
 }  // namespace sow::detail

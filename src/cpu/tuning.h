@@ -33,9 +33,12 @@ inline constexpr int64_t kChunkItems = 1024;
 inline constexpr int64_t kPrivateCells = 65536;
 
 // A bucket of the partition: its cells, or its part of the destination, stay in the second-level
-// cache. More buckets than kMostBuckets would take turns in the first-level cache while written.
+// cache. 2^23 updates are dealt to 32, 64, 128 and 256 buckets in 12.4, 12.7, 10.8 and 8.4 ms
+// (2 cores of a Zen 4 class EPYC, 2026-11-15): where a bucket is met again too soon, its update waits.
 inline constexpr int64_t kBucketBytes = 512 * 1024;
+inline constexpr int64_t kBuckets = 256;
 inline constexpr int64_t kMostBuckets = 1024;
+inline constexpr int kFewestBucketBits = 10;
 
 // Beyond so many places an update, cells are found through a hash table (tile), and places with
 // one update are written without a cell (tile, partition).

@@ -14,6 +14,12 @@ struct WindowRange {
   uint32_t largest = 0;
   uint32_t smallest_less_one = UINT32_MAX;  // zeros wrap around and drop out
   int32_t lowest = INT32_MAX;               // INT32_MIN: there is a -0
+
+  void include(const WindowRange& other) {
+    largest = std::max(largest, other.largest);
+    smallest_less_one = std::min(smallest_less_one, other.smallest_less_one);
+    lowest = std::min(lowest, other.lowest);
+  }
 };
 
 struct Window {

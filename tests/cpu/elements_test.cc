@@ -1,0 +1,84 @@
+// Single elements in numbers that fill many buckets and blocks: bits against the reference, and bad
+// keys found by the strategies that check keys while they read them.
+#include <gtest/gtest.h>
+
+#include "cpu/strategies.h"
+#include "fold_problem.h"
+#include "sow/sow.h"
+
+namespace sow::detail {
+namespace {
+
+const Strategy* const kStrategies[] = {&k_partition, &k_private, &k_tile, &k_direct};
+
+struct ManyElements : testing::TestWithParam<int> {};
+
+TEST_P(ManyElements, GiveTheReferenceBits) {
+  const DType dtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::int8,
+                          DType::complex128};
+  const DType dtype = dtypes[GetParam()];
+  ProblemMaker maker(GetParam() + 40);
+  for (const Reduce reduce : {Reduce::add, Reduce::mean, Reduce::amax, Reduce::assign}) {
+    if (!is_reducible(dtype, reduce)) continue;
+    for (const int64_t places : {3, 1000, 5000, 30000}) {
+      const Values values = maker.random() % 3 == 0 ? Values::special : Values::plain;
+      const Problem problem = maker.make({1, 40000, 1, places}, dtype, reduce, values);
+      const Bytes expected = result_of(problem, k_reference, 1);
+      for (const Strategy* strategy : kStrategies) {
+        for (const int threads : {1, 2, 4}) {
+          const Bytes found = result_of(problem, *strategy, threads);
+          if (found.empty()) break;
+          ASSERT_TRUE(found == expected)
+              << strategy->name << " with " << threads << " threads: " << problem.text;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ManyElements, testing::Range(0, 5));
+
+// The bad key is named, wherever it is, and the destination is as it was.
+TEST(Elements, ABadKeyWritesNothing) {
+  constexpr int64_t kItems = 30000;
+  std::mt19937_64 random(3);
+  for (const Strategy* strategy : kStrategies) {
+    const ForceStrategy forced(strategy->name);
+    for (const Reduce reduce : {Reduce::add, Reduce::amax, Reduce::assign}) {
+      for (const int64_t places : {1000, 20000}) {
+        for (const int64_t at : {int64_t{0}, kItems / 2, kItems - 1}) {
+          std::vector<int64_t> keys(kItems);
+          for (int64_t& key : keys) {
+            key = static_cast<int64_t>(random() % static_cast<uint64_t>(2 * places)) - places;
+          }
+          keys[static_cast<size_t>(at)] = random() % 2 == 0 ? places : -places - 1;
+          const Tensor x = Tensor::ones({places}, DType::float32);
+          const Tensor src = Tensor::of(std::vector<float>(kItems, 7), {kItems});
+          const Tensor index = Tensor::of(keys, {kItems});
+          const auto scatter = [&] {
+            if (reduce == Reduce::assign) {
+              index_copy_(x, 0, index, src);
+            } else {
+              index_reduce_(x, 0, index, src, reduce);
+            }
+          };
+          try {
+            scatter();
+            FAIL() << strategy->name;
+          } catch (const Error& error) {
+            EXPECT_EQ(error.kind(), ErrorKind::index);
+            EXPECT_NE(std::string(error.what()).find("[" + std::to_string(at) + "]"),
+                      std::string::npos)
+                << error.what();
+          }
+          const float* data = static_cast<const float*>(x.data());
+          EXPECT_TRUE(std::all_of(data, data + places, [](float value) { return value == 1.0f; }))
+              << strategy->name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sow::detail
