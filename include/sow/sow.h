@@ -10,6 +10,7 @@
 #include "sow/math.h"
 #include "sow/ops.h"
 #include "sow/program.h"
+#include "sow/recipe.h"
 #include "sow/reduce.h"
 #include "sow/runtime.h"
 #include "sow/tensor.h"

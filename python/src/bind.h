@@ -6,12 +6,10 @@
 
 #include "arguments.h"
 #include "docs.h"
+#include "shortcut.h"
 #include "streams.h"
 
 namespace sow::python {
-
-// Below this many elements a call ends sooner than another thread could begin.
-inline constexpr int64_t kReleaseFrom = 4096;
 
 // What the bound functions keep of an operation; lives as long as the process.
 struct OpSite {
@@ -26,9 +24,11 @@ std::tuple<const T&...> references(const std::tuple<T...>& values) {
 
 template <auto Function, class... P>
 nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
+  const TypeInfo info = info_of(object);
+  Shortcut shortcut(site.op, object, info, p...);
+  if (nb::object done = shortcut.run(object)) return done;
   Arguments arguments(site.op, site.names);
   (arguments.prepare(p), ...);
-  const TypeInfo info = info_of(object);
   const Tensor x = arguments.destination(object, access);
   const OwnersStream stream(x, object, info);
   // Braces: read from left to right.
@@ -39,7 +39,7 @@ nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
   };
   Tensor result;
   if (arguments.work() < kReleaseFrom) {
-    result = std::apply(run, parts);
+    result = shortcut.watch(x, parts, [&] { return std::apply(run, parts); });
   } else {
     nb::gil_scoped_release release;
     result = std::apply(run, parts);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "arrays.h"
+#include "shortcut.h"
 #include "streams.h"
 
 namespace sow::python {
@@ -93,7 +93,8 @@ void release_managed(PyObject* capsule) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-// The stream on which the memory must be ready: where the call will run. None for memory of the host.
+// The stream on which the memory must be ready: where the call will run. None for memory of the
+// host.
 nb::object wanted_stream(nb::handle object, const TypeInfo& info) {
   nb::object device = nb::steal(PyObject_CallMethod(object.ptr(), "__dlpack_device__", nullptr));
   if (!device || !PyTuple_Check(device.ptr()) || PyTuple_GET_SIZE(device.ptr()) != 2) {
@@ -102,7 +103,8 @@ nb::object wanted_stream(nb::handle object, const TypeInfo& info) {
   }
   if (nb::cast<int>(nb::int_(device[0])) != kDlCuda) return nb::none();
   const int at = nb::cast<int>(nb::int_(device[1]));
-  const std::optional<void*> own = stream_is_chosen() ? std::nullopt : library_stream(object, info, at);
+  const std::optional<void*> own =
+      stream_is_chosen() ? std::nullopt : library_stream(object, info, at);
   if (!own) return nb::int_(stream_number(at));
   return nb::int_(*own == nullptr ? 1 : reinterpret_cast<int64_t>(*own));
 }
@@ -120,7 +122,8 @@ nb::object request_capsule(nb::handle object, const TypeInfo& info, Site site) {
     nb::object version = nb::make_tuple(kDlpackMajor, kDlpackMinor);
     nb::object stream = wanted_stream(object, info);
     try {
-      if (!stream.is_none()) return call(nb::arg("max_version") = version, nb::arg("stream") = stream);
+      if (!stream.is_none())
+        return call(nb::arg("max_version") = version, nb::arg("stream") = stream);
       return call(nb::arg("max_version") = version);
     } catch (nb::python_error& error) {
       if (!error.matches(PyExc_TypeError)) throw;
@@ -180,12 +183,16 @@ bool may_differentiate(DlType type) {
   return type.code == kDlFloat || type.code == kDlBfloat || type.code == kDlComplex;
 }
 
-// Gradients are not looked at by the C tables, and lost by DLPack.
-void check_gradient(nb::handle object, Kind kind, Site site) {
+bool wants_gradient(nb::handle object, Kind kind) {
   static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
   static PyObject* stop_gradient = PyUnicode_InternFromString("stop_gradient");
-  if (kind == Kind::paddle ? attribute_is(object, stop_gradient, Py_False)
-                           : attribute_is(object, requires_grad, Py_True)) {
+  return kind == Kind::paddle ? attribute_is(object, stop_gradient, Py_False)
+                              : attribute_is(object, requires_grad, Py_True);
+}
+
+// Gradients are not looked at by the C tables, and lost by DLPack.
+void check_gradient(nb::handle object, Kind kind, Site site) {
+  if (wants_gradient(object, kind)) {
     refuse(PyExc_RuntimeError, site, object,
            " that requires a gradient, which sow would not see; pass detach() of it");
   }
@@ -255,6 +262,26 @@ Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access ac
   }
   return info.exchange ? view(borrowed, false, object, site, object)
                        : from_capsule(object, info, site, access);
+}
+
+void add_dlpack(nb::handle object, const TypeInfo& info, Fingerprint& print) {
+  DlTensor seen{};
+  if (info.exchange->borrow_from_object(object.ptr(), &seen) != 0) {
+    PyErr_Clear();
+    return print.spoil();
+  }
+  if (seen.device.type != kDlCpu || seen.strides == nullptr || seen.ndim < 0 || seen.ndim > 32) {
+    return print.spoil();
+  }
+  print.add_layout(int64_t{1} << 61 | int64_t{seen.dtype.lanes} << 32 |
+                       int64_t{seen.dtype.bits} << 24 | int64_t{seen.dtype.code} << 16 | seen.ndim,
+                   seen.ndim, seen.shape, seen.strides,
+                   static_cast<char*>(seen.data) + seen.byte_offset);
+  if (!print.good() || !may_differentiate(seen.dtype)) return;
+  if (wants_gradient(object, info.kind) ||
+      (info.kind == Kind::torch && is_lazy(object, seen.dtype))) {
+    print.spoil();
+  }
 }
 
 DlVersioned* to_versioned(const Tensor& tensor) {

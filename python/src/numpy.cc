@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "arrays.h"
+#include "shortcut.h"
 
 namespace sow::python {
 namespace {
@@ -189,6 +189,29 @@ Tensor from_numpy(nb::handle object, Site site, Access access) {
   if (!copy) throw nb::python_error();
   return wrap_owned(PyArray_DATA(reinterpret_cast<PyArrayObject*>(copy.ptr())), dtype, shape,
                     Tensor::empty(shape, DType::bool_).strides(), {}, false, copy.ptr());
+}
+
+void add_numpy(nb::handle object, Fingerprint& print) {
+  auto* array = reinterpret_cast<PyArrayObject*>(object.ptr());
+  const PyArray_Descr* descr = PyArray_DESCR(array);
+  // Types that others define may be given any number.
+  if (descr->type_num > NPY_HALF || descr->byteorder == NPY_OPPBYTE) return print.spoil();
+  const int flags = PyArray_FLAGS(array) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED);
+  const int rank = PyArray_NDIM(array);
+  print.add_layout(int64_t{1} << 62 | int64_t{flags} << 16 | descr->type_num << 8 | rank, rank,
+                   reinterpret_cast<const int64_t*>(PyArray_DIMS(array)),
+                   reinterpret_cast<const int64_t*>(PyArray_STRIDES(array)), PyArray_DATA(array));
+}
+
+nb::object new_numpy(DType dtype, const Dims& shape, Fingerprint& print) {
+  need_numpy();
+  static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  nb::object array = nb::steal(PyArray_NewFromDescr(
+      &PyArray_Type, PyArray_DescrFromType(type_number(dtype)), shape.rank(),
+      reinterpret_cast<const npy_intp*>(shape.data()), nullptr, nullptr, 0, nullptr));
+  if (!array) throw nb::python_error();
+  print.add_memory(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())));
+  return array;
 }
 
 namespace {

@@ -206,6 +206,7 @@ void run_indexed_backward(const IndexedBackward& work, const Transfer& places, c
 
 void execute(const IndexedBackward& work, const Transfer& places) {
   if (Recorder* recorder = current_recorder()) return recorder->record(work, places);
+  if (Watcher* watcher = current_watcher()) watcher->saw_data();
   const Canonical canonical = canonicalize(places);
   const int threads = can_run_parallel() ? get_num_threads() : 1;
   const Scratch memory(indexed_backward_workspace(places, canonical, threads));

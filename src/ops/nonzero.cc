@@ -7,6 +7,7 @@
 #include "ops/masked.h"
 #include "ops/shapes.h"
 #include "transfer/map.h"
+#include "transfer/recorder.h"
 
 namespace sow {
 namespace detail {
@@ -57,6 +58,7 @@ Tensor nonzero_now(const Call& call) {
 }  // namespace
 
 int64_t count_true(const Tensor& mask) {
+  if (Watcher* watcher = current_watcher()) watcher->saw_data();
   // Places that share a byte (an expanded mask) are counted once and multiplied.
   Dims shape = mask.shape();
   Dims strides = mask.strides();

@@ -73,17 +73,11 @@ void run_cpu(const Transfer& transfer, int) {
     if (explanation != nullptr) *explanation += text("{}: nothing to do\n", transfer.op);
     return;
   }
-  const Plan& plan = planned.plan;
   if (explanation != nullptr) {
-    *explanation += describe(transfer, canonical, plan);
+    *explanation += describe(transfer, canonical, planned.plan);
     if (is_kept(transfer)) return;
   }
-  try {
-    Workspace workspace(plan.workspace);
-    plan.strategy->run(transfer, canonical, plan, workspace.data());
-  } catch (const std::bad_alloc&) {
-    fail(ErrorKind::memory, "{}: {} bytes of workspace could not be had", transfer.op, plan.workspace);
-  }
+  run_planned(transfer, planned);
 }
 
 int64_t count_true_cpu(const void* mask, int64_t count, int) { return count_true(mask, count); }
@@ -91,6 +85,16 @@ int64_t count_true_cpu(const void* mask, int64_t count, int) { return count_true
 void map_cpu(const Map& map, int) { run_map_cpu(map); }
 
 }  // namespace
+
+void run_planned(const Transfer& transfer, const Planned& planned) {
+  const Plan& plan = planned.plan;
+  try {
+    Workspace workspace(plan.workspace);
+    plan.strategy->run(transfer, planned.canonical, plan, workspace.data());
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::memory, "{}: {} bytes of workspace could not be had", transfer.op, plan.workspace);
+  }
+}
 
 std::string* current_explanation() { return explanation; }
 
@@ -119,6 +123,7 @@ const DeviceTable& device_table(DeviceType type) {
 
 void execute(const Transfer& transfer, Device device) {
   if (Recorder* recorder = current_recorder()) return recorder->record(transfer, device);
+  if (Watcher* watcher = current_watcher()) watcher->saw(transfer, device);
   device_table(device.type).run(transfer, device.index);
 }
 

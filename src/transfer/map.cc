@@ -17,6 +17,7 @@ const char* name_of(MapOp op) {
 
 void execute(const Map& map, Device device) {
   if (Recorder* recorder = current_recorder()) return recorder->record(map, device);
+  if (Watcher* watcher = current_watcher()) watcher->saw_data();
   if (std::string* text = current_explanation()) {
     *text += sow::detail::text("{}: element by element to {} over {}\n", name_of(map.op),
                                map.out_dtype, map.shape);

@@ -13,4 +13,7 @@ struct Planned {
 // Valid until this thread asks for the next one.
 const Planned& planned_for(const Transfer& transfer);
 
+// Runs a Transfer whose indices are checked, on the CPU, in the default floating-point state.
+void run_planned(const Transfer& transfer, const Planned& planned);
+
 }  // namespace sow::detail

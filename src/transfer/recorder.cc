@@ -1,11 +1,12 @@
-// Which Recorder this thread has.
+// Which Recorder and which Watcher this thread has.
 #include "transfer/recorder.h"
 
 namespace sow::detail {
 
 namespace {
 
-thread_local Recorder* recorder = nullptr;
+constinit thread_local Recorder* recorder = nullptr;
+constinit thread_local Watcher* watcher = nullptr;
 
 }  // namespace
 
@@ -13,5 +14,10 @@ Recorder* current_recorder() { return recorder; }
 
 RecordWith::RecordWith(Recorder* next) : previous_(recorder) { recorder = next; }
 RecordWith::~RecordWith() { recorder = previous_; }
+
+Watcher* current_watcher() { return watcher; }
+
+WatchWith::WatchWith(Watcher* next) : previous_(watcher) { watcher = next; }
+WatchWith::~WatchWith() { watcher = previous_; }
 
 }  // namespace sow::detail

@@ -1,4 +1,5 @@
-// A Recorder takes note of Transfers and Maps instead of letting them run: how a program is planned.
+// A Recorder takes note of Transfers and Maps instead of letting them run: how a program is planned. A
+// Watcher takes note of what does run: how a recipe is made.
 #pragma once
 
 #include "sow/tensor.h"
@@ -33,6 +34,29 @@ class RecordWith {
 
  private:
   Recorder* previous_;
+};
+
+// While one is set on a thread, execute() shows it everything that it runs.
+class Watcher {
+ public:
+  virtual void saw(const Transfer& transfer, Device device) = 0;
+  virtual void saw_data() = 0;  // anything else was run, or data was looked at
+
+ protected:
+  ~Watcher() = default;
+};
+
+Watcher* current_watcher();
+
+class WatchWith {
+ public:
+  explicit WatchWith(Watcher* watcher);
+  ~WatchWith();
+  WatchWith(const WatchWith&) = delete;
+  WatchWith& operator=(const WatchWith&) = delete;
+
+ private:
+  Watcher* previous_;
 };
 
 }  // namespace sow::detail
