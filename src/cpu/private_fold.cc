@@ -1,6 +1,7 @@
 // Strategy "private": every worker folds its share of the updates in cells of its own for the whole
 // destination; the cells are merged in the order of the shares.
 #include <array>
+#include <atomic>
 #include <optional>
 
 #include "core/parallel.h"
@@ -50,37 +51,52 @@ class PrivateFold {
     block_.include_self = t.include_self;
   }
 
-  void run() {
+  // False: there is a bad key, and nothing was written.
+  bool run() {
     const int workers = layout_.workers;
     const int64_t cells = layout_.places.count();
-    parallel_run(workers, [&](int w, int) {
-      // Only the first share meets the old values.
-      Block block = block_;
-      block.include_self = block.include_self && w == 0;
-      Carver carver(memory_ + bytes_ * w);
-      BlockFold& fold =
-          folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_), carver);
-      fold.open(block, cells, transfer_.include_self);
-      CodeReader reader(transfer_, flat_, kernels_, layout_.places);
-      const OuterBase base = outer_base(flat_, 0);
-      fold.add(
-          first_of(w), first_of(w + 1), workers > 1,
-          [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
-          [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
-    });
-    if (workers > 1) {
-      parallel_run(workers, [&](int w, int) {
+    std::atomic<bool> bad{false};
+    parallel_team(workers, [&](Team& team) {
+      team.each(workers, [&](int w, int) {
+        if (!fold_share(w)) bad = true;
+      });
+      if (bad || workers == 1) return;
+      team.each(workers, [&](int w, int) {
         for (int other = 1; other < workers; ++other) {
           folds_[0]->merge(*folds_[other], cells * w / workers, cells * (w + 1) / workers);
         }
       });
-      for (int other = 1; other < workers; ++other) folds_[0]->note_merged(*folds_[other]);
-    }
+    });
+    if (bad) return false;
+    for (int other = 1; other < workers; ++other) folds_[0]->note_merged(*folds_[other]);
     folds_[0]->finish([&] { repair(); });
+    return true;
   }
 
  private:
   int64_t first_of(int w) const { return layout_.updates * w / layout_.workers; }
+
+  bool fold_share(int w) {
+    // Only the first share meets the old values.
+    Block block = block_;
+    block.include_self = block.include_self && w == 0;
+    const int64_t cells = layout_.places.count();
+    Carver carver(memory_ + bytes_ * w);
+    BlockFold& fold =
+        folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_), carver);
+    fold.open(block, cells, transfer_.include_self);
+    CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    reader.check_keys();
+    const OuterBase base = outer_base(flat_, 0);
+    bool good = true;
+    fold.add(
+        first_of(w), first_of(w + 1), layout_.workers > 1,
+        [&](int64_t first, int64_t last, auto&& f) {
+          good = good && reader.read(base, first, last, f);
+        },
+        [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
+    return good;
+  }
 
   void repair() {
     BlockFold& owner = *folds_[0];
@@ -140,7 +156,8 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
-  PrivateFold(t, layout, memory, worker_bytes(layout)).run();
+  if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
+  if (!PrivateFold(t, layout, memory, worker_bytes(layout)).run()) check_indices(t);
 }
 
 }  // namespace
@@ -152,6 +169,7 @@ const Strategy k_private = {
     .cost = cost,
     .workspace = workspace,
     .run = run,
+    .checks_keys = true,
 };
 
 }  // namespace sow::detail
