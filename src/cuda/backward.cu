@@ -4,27 +4,11 @@
 #include "cuda/backward.h"
 
 #include "cuda/backward.cuh"
-#include "cuda/ordered_bits.cuh"
+#include "cuda/backward_rules.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
-
-template <class T>
-__device__ bool same_value(T a, T b) {
-  using Traits = FloatTraits<T>;
-  const auto x = bit_cast<typename Traits::Bits>(a), y = bit_cast<typename Traits::Bits>(b);
-  if (x == y) return true;
-  constexpr auto kMagnitude = static_cast<typename Traits::Bits>(~Traits::kSign);
-  return (x & kMagnitude) > Traits::kInfinity && (y & kMagnitude) > Traits::kInfinity;
-}
-
-// A gradient divided as `share` does it: in float64, rounded once.
-template <class T>
-__device__ T share_of(T grad, uint32_t parts) {
-  const double value = static_cast<double>(grad) / static_cast<double>(parts > 1 ? parts : 1);
-  return value == value ? static_cast<T>(value) : quiet_nan<T>();
-}
 
 // A bad key was told by the forward call, and takes no part here.
 template <class T, int V>
@@ -53,8 +37,8 @@ __global__ void __launch_bounds__(kThreads) share_extremes(const __grid_constant
     a.part[i] = part;
     if (a.x_grad == nullptr) continue;
     // Without itself a touched place has somebody who attains it, and an untouched one keeps its gradient.
-    if (a.include_self) a.x_grad[i] = self ? part : bit_cast<T>(typename FloatTraits<T>::Bits{0});
-    else if (shares != 0) a.x_grad[i] = bit_cast<T>(typename FloatTraits<T>::Bits{0});
+    if (a.include_self) a.x_grad[i] = self ? part : zero_of<T>();
+    else if (shares != 0) a.x_grad[i] = zero_of<T>();
   }
 }
 
@@ -109,19 +93,7 @@ bool run_typed(const CudaContext& context, const IndexedBackward& work, const Pr
   const cudaStream_t stream = stream_of(context);
   const bool mean = work.reduce == Reduce::mean;
   const int blocks = blocks_for(p.positions() * p.columns(), 4 * kThreads, 32 * device.processors);
-  const auto at = [](const char* data) { return reinterpret_cast<const T*>(data); };
-  BackwardArgs<T> a = {};
-  a.p = p;
-  a.positions = p.positions();
-  a.columns = p.columns();
-  a.include_self = work.include_self;
-  a.elements = elements;
-  a.grad = at(work.grad);
-  a.result = at(work.result);
-  a.x = at(work.x);
-  a.source = at(work.source);
-  a.x_grad = reinterpret_cast<T*>(work.x_grad);
-  a.source_grad = reinterpret_cast<T*>(work.source_grad);
+  BackwardArgs<T> a = backward_args<T>(work, p, elements);
   const int64_t shares = mean ? p.places : a.elements;
   const int64_t groups = mean ? 0 : p.positions() * p.columns() / (is_dense(p) ? 4 : 1);
   Carver measure(nullptr);
@@ -169,16 +141,18 @@ bool groups_are_aligned(const IndexedBackward& work, const Problem& p) {
 }  // namespace
 
 bool run_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& places, int64_t elements) {
-  const bool mean = work.reduce == Reduce::mean;
-  if (work.reduce == Reduce::assign || work.reduce == Reduce::add) return false;
-  if (work.dtype < DType::float16 || work.dtype > DType::float64) return false;
+  const bool mean = work.reduce == Reduce::mean, assign = work.reduce == Reduce::assign;
+  if (work.reduce == Reduce::add || work.dtype < DType::float16) return false;
+  if (work.dtype > DType::float64 && !assign) return false;
   const Canonical canonical = canonicalize(places);
   if (!fits_problem(places, canonical)) return false;
-  Problem p = make_problem(places, canonical);
+  const Problem p = make_problem(places, canonical);
   if (p.dst_keys == 0 || p.src_keys != 0 || p.places <= 0 || p.positions() >= UINT32_MAX) return false;
+  if (assign) return run_assign_backward(context, work, p);
   const bool whole = p.places * p.columns() == elements;
   if (mean && (work.x_grad == nullptr || !whole)) return false;
   if (!mean && is_dense(p) && !groups_are_aligned(work, p)) return false;
+  if (!mean && run_rows_backward(context, work, places, canonical, p, elements)) return true;
   if (work.reduce == Reduce::mul) return whole && run_product_backward(context, work, places, p, elements);
   if (work.dtype == DType::float32) return run_typed<float>(context, work, p, elements);
   if (work.dtype == DType::float64) return run_typed<double>(context, work, p, elements);

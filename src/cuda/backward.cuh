@@ -26,6 +26,24 @@ struct BackwardArgs {
   uint8_t* attains;  // a bit for each element of a group
 };
 
+template <class T>
+BackwardArgs<T> backward_args(const IndexedBackward& work, const Problem& p, int64_t elements) {
+  const auto at = [](const char* data) { return reinterpret_cast<const T*>(data); };
+  BackwardArgs<T> a = {};
+  a.p = p;
+  a.positions = p.positions();
+  a.columns = p.columns();
+  a.include_self = work.include_self;
+  a.elements = elements;
+  a.grad = at(work.grad);
+  a.result = at(work.result);
+  a.x = at(work.x);
+  a.source = at(work.source);
+  a.x_grad = reinterpret_cast<T*>(work.x_grad);
+  a.source_grad = reinterpret_cast<T*>(work.source_grad);
+  return a;
+}
+
 // Groups of V neighbouring columns of one position, position by position.
 template <class T, int V, class F>
 __device__ void for_each_group(const BackwardArgs<T>& a, F&& f) {
@@ -51,6 +69,11 @@ __device__ Pack<T, V> load(const T* data, int64_t offset) {
 // Whether rows are read and written in groups of four.
 inline bool is_dense(const Problem& p) { return p.row_dst == 1 && p.row_src == 1 && p.row % 4 == 0; }
 
+// Of rows, by sorting (backward_rows.cu); false where it cannot.
+bool run_rows_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& places,
+                       const Canonical& canonical, const Problem& p, int64_t elements);
+// Of an assign (backward_assign.cu).
+bool run_assign_backward(const CudaContext& context, const IndexedBackward& work, const Problem& p);
 // The gradient of a product (backward_product.cu).
 bool run_product_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& places,
                           const Problem& p, int64_t elements);

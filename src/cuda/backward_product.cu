@@ -2,7 +2,7 @@
 // product of a place's factors that are not zero, folded in float64 as products are. With one zero only
 // the zero itself has a gradient, with two nobody has.
 #include "cuda/backward.cuh"
-#include "cuda/ordered_bits.cuh"
+#include "cuda/backward_rules.cuh"
 #include "cuda/run.h"
 
 namespace sow::detail::cuda {
@@ -41,15 +41,6 @@ __global__ void __launch_bounds__(kThreads) begin_products(const __grid_constant
     a.product[i] = self == 0 ? 1 : self;
     a.b.shares[i] = self == 0 ? 1 : 0;
   }
-}
-
-__device__ double plain(double value) { return value == value ? value : quiet_nan<double>(); }
-
-template <class T>
-__device__ T factor_gradient(double factor, double weighted, uint32_t zeros) {
-  const bool is_zero = factor == 0;
-  if (zeros != (is_zero ? 1u : 0u)) return bit_cast<T>(typename FloatTraits<T>::Bits{0});
-  return static_cast<T>(plain(weighted / (is_zero ? 1 : factor)));
 }
 
 template <class T>
@@ -100,28 +91,12 @@ void fold_products_of(const CudaContext& context, const IndexedBackward& work, c
 }
 
 template <class T>
-ProductArgs<T> arguments(const IndexedBackward& work, const Problem& p, int64_t elements) {
-  const auto at = [](const char* data) { return reinterpret_cast<const T*>(data); };
-  ProductArgs<T> a = {};
-  a.b.p = p;
-  a.b.positions = p.positions();
-  a.b.columns = p.columns();
-  a.b.include_self = work.include_self;
-  a.b.elements = elements;
-  a.b.grad = at(work.grad);
-  a.b.x = at(work.x);
-  a.b.source = at(work.source);
-  a.b.x_grad = reinterpret_cast<T*>(work.x_grad);
-  a.b.source_grad = reinterpret_cast<T*>(work.source_grad);
-  return a;
-}
-
-template <class T>
 bool run_typed(const CudaContext& context, const IndexedBackward& work, const Transfer& places, const Problem& p,
                int64_t elements) {
   const DeviceState& device = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
-  ProductArgs<T> a = arguments<T>(work, p, elements);
+  ProductArgs<T> a = {};
+  a.b = backward_args<T>(work, p, elements);
   const int64_t sources = p.positions() * p.columns();
   const auto carve = [&](Carver& carver) {
     a.factors = carver.take<double>(sources);

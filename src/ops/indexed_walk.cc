@@ -134,7 +134,8 @@ bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pa
   bool empty = false;
   for (const int64_t extent : space) empty = empty || extent <= 0;
   if (empty || table.backward == nullptr || current_explanation() != nullptr) return false;
-  if (call.reduce() == Reduce::assign) return false;
+  const bool assign = call.reduce() == Reduce::assign;
+  if (assign && !wants_source) return false;
   const Tensor grad = b.grad.contiguous();
   const Transfer places =
       places_of(call.with_index(*call.family().scatter, grad), call.family(), space);
@@ -142,11 +143,12 @@ bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pa
   const bool self = call.include_self(), mean = call.reduce() == Reduce::mean;
   Tensor x, result, source, x_grad, source_grad;
   if (mean) x_grad = Tensor::empty(grad.shape(), grad.dtype(), device);  // the share of every update
-  if (!mean) source = call.source_over(shape_alone(b.grad, space)).contiguous();
-  if (!mean && self) x = call.x().contiguous();
+  const bool reads = reads_values(call.reduce());
+  if (reads) source = call.source_over(shape_alone(b.grad, space)).contiguous();
+  if (reads && self) x = call.x().contiguous();
   if (reads_result(call.reduce())) result = b.result.contiguous();
   // Where no update came the destination keeps its gradient.
-  if (!mean && b.needs(0) && (self || reads_result(call.reduce()))) x_grad = grad.clone();
+  if (reads && b.needs(0) && (self || reads_result(call.reduce()))) x_grad = grad.clone();
   if (!mean && wants_source) source_grad = Tensor::empty(space, grad.dtype(), device);
   IndexedBackward work;
   work.reduce = call.reduce();
@@ -159,7 +161,7 @@ bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pa
   work.x_grad = data_of(x_grad);
   work.source_grad = data_of(source_grad);
   if (!table.backward(work, places, grad.numel(), device.index)) return false;
-  if (b.needs(0)) out.x = x_grad.defined() && (self || !mean) ? x_grad : call.cleared();
+  if (b.needs(0)) out.x = reads && x_grad.defined() ? x_grad : mean && self ? x_grad : call.cleared();
   if (wants_source) out.source = call.to_source(mean ? call.gather(x_grad) : source_grad);
   return true;
 }
