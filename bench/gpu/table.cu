@@ -194,6 +194,27 @@ void along_axis() {
   report("transpose copy f32", 2.051, 2.6, [&] { cube.transpose(1, 2).clone(); });
 }
 
+// Forward and backward together, as somebody trains: nothing is kept from one round to the next.
+void gradients() {
+  const auto both = [](const char* name, double floor, double goal, const std::function<void()>& call) {
+    if (std::string(name).find(only) == std::string::npos) return;
+    std::printf("%-46s %-16s  %9.4f ms  goal %6.3f  floor %6.3f\n", name, "", median_ms(call, 5), goal, floor);
+  };
+  const int64_t n = 8'000'000, to = 500'000;
+  {
+    const Tensor x = values({to, 64}), index = keys({n}, to), weights = values({to, 64});
+    const Tensor source = values({n, 64}).set_requires_grad();
+    for (const char* reduce : {"amax", "mean", "mul", "assign", "add"}) {
+      const std::string name = std::string("gradient rows ") + reduce;
+      both(name.c_str(), 1.559, 3.0, [&] { sow::grad({sow::index_reduce(x, 0, index, source, reduce)}, {source}, {weights}); });
+    }
+  }
+  const int64_t many = int64_t{1} << 27;
+  const Tensor x = values({many}).set_requires_grad(), mask = made({many}, DType::bool_, Fill::mask, 50);
+  const Tensor value = values({many / 2 + (1 << 20)}).set_requires_grad(), weights = values({many});
+  both("gradient mask elements", 0.641, 1.0, [&] { sow::grad({sow::masked_scatter(x, mask, value)}, {x, value}, {weights}); });
+}
+
 void small() {
   const Tensor x = values({1000}), index = keys({1000}, 1000), source = values({1000});
   const auto many = [&](const char* name, const std::function<void()>& call) {
@@ -236,6 +257,7 @@ int main(int argc, char** argv) {
     rows();
     elements();
     along_axis();
+    gradients();
   } catch (const sow::Error& error) {
     std::printf("error: %s\n", error.what());
     return 1;

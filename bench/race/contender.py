@@ -46,17 +46,21 @@ class Contender:
         return bool(self.version)
 
     def ask(self, timeout: float, **order: Any) -> dict[str, Any]:
+        return self.read(timeout) if self.send(**order) else {"error": "its process ended"}
+
+    def send(self, **order: Any) -> bool:
+        """Hands out an order whose answer is read later; false if nobody took it."""
         if self.process.poll() is not None:
             self.start()
             if not self.greet():
-                return {"error": "could not be started again"}
+                return False
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            return {"error": "its process ended"}
-        return self.read(timeout)
+            return False
+        return True
 
     def read(self, timeout: float) -> dict[str, Any]:
         assert self.process.stdout is not None

@@ -26,6 +26,8 @@ class Budget:
     compiled: bool  # torch.compile takes part
 
 
+SLOW = 0.4  # seconds beside which waking up is nothing
+
 QUICK = Budget(0.7, 3, 7, False)
 DEVICE = Budget(0.15, 3, 7, False)
 FULL = Budget(5.0, 5, 21, True)
@@ -97,8 +99,7 @@ class Race:
     def arrays_of(self, case: Case) -> pathlib.Path:
         folder = self.shared / case.data_key
         if self.key != case.data_key:
-            for contender in self.contenders:
-                contender.ask(60, do="drop")
+            self.ask_all(60, {contender: {"do": "drop"} for contender in self.contenders})
             shutil.rmtree(self.shared, ignore_errors=True)
             self.key = case.data_key
             if self.device:
@@ -107,44 +108,74 @@ class Race:
             data.save(folder, self.arrays)
         return folder
 
+    def ask_all(self, timeout: float, orders: dict[Contender, dict[str, Any]]) -> dict[Contender, dict[str, Any]]:
+        """Hands everybody an order, then collects the answers. On a CPU one works at a time."""
+        if not self.device:
+            return {contender: contender.ask(timeout, **order) for contender, order in orders.items()}
+        there = {contender: contender.send(**order) for contender, order in orders.items()}
+        return {contender: contender.read(timeout) if there[contender] else {"error": "its process ended"}
+                for contender in orders}
+
     def run(self, case: Case) -> dict[str, Any]:
+        began = time.monotonic()
         folder = self.arrays_of(case)
         entries = self.prepare(case, folder)
+        prepared = time.monotonic()
         before = self.bandwidth.measure()
         self.time(entries)
         bandwidth = max(before, self.bandwidth.measure())
-        return judge(case, entries, bandwidth, self.device)
+        spent = {"prepare": prepared - began, "time": time.monotonic() - prepared}
+        return {**judge(case, entries, bandwidth, self.device), "spent": spent}
 
     def prepare(self, case: Case, folder: pathlib.Path) -> list[Entry]:
-        entries: list[Entry] = []
-        expected: list[dict[str, Any]] = []
-        judgement: dict[str, Any] = {}
+        """Everybody's results, checked. On a GPU they are made side by side, so that one may compile while another draws."""
+        orders: dict[Contender, dict[str, Any]] = {}
         for contender in self.contenders:
             if case.peers and contender.name not in case.peers:
                 continue
-            self.say(f"{case.name}: {contender.name} prepares")
             out = self.shared / "results" / contender.name
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir(parents=True)
-            answer = contender.ask(240, do="prepare", case=case.as_dict(), folder=str(folder), out=str(out),
-                                   threads=case.threads or self.threads, compiled=self.budget.compiled, judge=not judgement)
-            if "bounds" in answer:
-                judgement = answer
+            orders[contender] = {"do": "prepare", "case": case.as_dict(), "folder": str(folder), "out": str(out),
+                                 "threads": case.threads or self.threads, "compiled": self.budget.compiled,
+                                 "judge": len(orders) < 2, "alone": not self.device}
+        self.say(f"{case.name}: {', '.join(contender.name for contender in orders)} prepare")
+        answers = self.ask_all(240, orders)
+        judgement = next((answer for answer in answers.values() if "bounds" in answer), {"bounds": "", "of": "value"})
+        entries: list[Entry] = []
+        expected: list[dict[str, Any]] = []
+        for contender, answer in answers.items():
             if "error" in answer:
                 entries.append(Entry(contender.name, "", 0, error=answer["error"]))
             for number, way in enumerate(answer.get("ways", [])):
                 entry = Entry(contender.name, way["name"], number, way.get("seconds", 0.0), error=way.get("error", ""),
                               explain=way.get("explain", ""))
-                if not entry.error and not expected:
-                    expected = way["parts"]
-                    if contender.name == "sow" and not self.device:
-                        entry.error = check.spot_check(case, self.arrays, expected[0])
-                elif not entry.error and self.device:
-                    entry.error = check.differs_on_device(case, expected, way["parts"], judgement["bounds"], judgement["of"])
-                elif not entry.error:
-                    entry.error = check.differs(case, self.arrays, expected, way["parts"])
                 entries.append(entry)
+                if entry.error:
+                    continue
+                if expected:
+                    entry.error = self.differs(case, expected, way["parts"], judgement)
+                    continue
+                expected = way["parts"]
+                if contender.name == "sow" and not self.device:
+                    entry.error = check.spot_check(case, self.arrays, expected[0])
+        if self.device:
+            self.estimate(entries)
         return entries
+
+    def differs(self, case: Case, expected: list[dict[str, Any]], found: list[dict[str, Any]], judgement: dict[str, Any]) -> str:
+        if self.device:
+            return check.differs_on_device(case, expected, found, judgement["bounds"], judgement["of"])
+        return check.differs(case, self.arrays, expected, found)
+
+    def estimate(self, entries: list[Entry]) -> None:
+        """A first idea of the times, one contender after the other."""
+        by_name = {contender.name: contender for contender in self.contenders}
+        for entry in entries:
+            if entry.error:
+                continue
+            answer = by_name[entry.peer].ask(60, do="time", way=entry.number, runs=1, loops=1, warm=entry.first < SLOW)
+            entry.first, entry.error = answer.get("seconds", entry.first), answer.get("error", "")
 
     def time(self, entries: list[Entry]) -> None:
         """Interleaved rounds. Ways that are far behind their own library's best sit out."""

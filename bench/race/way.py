@@ -21,6 +21,7 @@ class Way:
     result: Callable[[Any], Sequence[np.ndarray]]  # of what run returned: plain arrays to compare
     reset: Callable[[], None] | None = None
     compiled: bool = False  # its first run compiles, whatever the second takes
+    compile: Callable[[], Any] | None = None  # before its first run, where that can be told apart
     explain: Callable[[], str] | None = None
     wait: Callable[[Any], Any] | None = None  # on a GPU: for libraries whose work events do not see
 

@@ -19,7 +19,6 @@ from . import data
 from .cases import Case
 from .way import Peer, Way
 
-AWAKE = 20e-3  # seconds of runs that do not count: threads wake, caches fill
 SHOWN = 1 << 22  # of a larger result every n-th element is compared
 
 
@@ -41,13 +40,15 @@ class Worker:
         self.peer.set_threads(order["threads"])
         answers = []
         for way in self.peer.ways(case, self.arrays, order["compiled"]):
-            answers.append(self.try_way(case, way, pathlib.Path(order["out"]), len(self.ways)))
+            answers.append(self.try_way(case, way, order, len(self.ways)))
             self.ways.append(way)
         return {"ways": answers, **self.place.judgement(order, case, self.arrays)}
 
-    def try_way(self, case: Case, way: Way, out: pathlib.Path, number: int) -> dict[str, Any]:
+    def try_way(self, case: Case, way: Way, order: dict[str, Any], number: int) -> dict[str, Any]:
         answer: dict[str, Any] = {"name": way.name}
         try:
+            if way.compile:
+                way.compile()
             if way.reset:
                 way.reset()
             began = time.perf_counter()
@@ -59,11 +60,11 @@ class Worker:
                 shown, step = self.place.shown(array)
                 if part == 0 and self.name == "sow":
                     answer["error"] = self.place.spot_check(case, self.arrays, array)
-                file = out / f"{number}-{part}"
+                file = pathlib.Path(order["out"]) / f"{number}-{part}"
                 shown.tofile(file)
                 answer["parts"].append({"file": str(file), "dtype": str(shown.dtype), "step": step})
             del result
-            if answer["seconds"] < 0.4 or way.compiled:  # the first run also allocates and wakes threads
+            if order["alone"] and (answer["seconds"] < 0.4 or way.compiled):  # the first run also allocates and wakes threads
                 if answer["seconds"] < 0.01:
                     self.clock(way, 1, 1, True)
                 answer["seconds"] = self.clock(way, 1, 1, False)[0][0]
@@ -77,7 +78,7 @@ class Worker:
         gc.collect()
         gc.disable()
         found: list[tuple[float, float]] = []
-        ready = time.perf_counter() + (AWAKE if warm else 0)
+        ready = time.perf_counter() + (self.place.awake if warm else 0)
         while len(found) < runs:
             if way.reset:
                 way.reset()
@@ -108,6 +109,7 @@ class Host:
     """Arrays in the host's memory, and its clock."""
 
     name = ""
+    awake = 20e-3  # seconds of runs that do not count: threads wake, caches fill
 
     def arrays(self, case: Case, folder: str) -> data.Arrays:
         return data.load(pathlib.Path(folder))

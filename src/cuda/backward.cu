@@ -141,6 +141,7 @@ bool groups_are_aligned(const IndexedBackward& work, const Problem& p) {
 }  // namespace
 
 bool run_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& places, int64_t elements) {
+  if (places.mask_side != MaskSide::none) return run_mask_backward(context, work, places);
   const bool mean = work.reduce == Reduce::mean, assign = work.reduce == Reduce::assign;
   if (work.reduce == Reduce::add || work.dtype < DType::float16) return false;
   if (work.dtype > DType::float64 && !assign) return false;

@@ -72,6 +72,8 @@ inline bool is_dense(const Problem& p) { return p.row_dst == 1 && p.row_src == 1
 // Of rows, by sorting (backward_rows.cu); false where it cannot.
 bool run_rows_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& places,
                        const Canonical& canonical, const Problem& p, int64_t elements);
+// Of a mask, given the Transfer that compresses the gradient (backward_mask.cu); false where it cannot.
+bool run_mask_backward(const CudaContext& context, const IndexedBackward& work, const Transfer& compress);
 // Of an assign (backward_assign.cu).
 bool run_assign_backward(const CudaContext& context, const IndexedBackward& work, const Problem& p);
 // The gradient of a product (backward_product.cu).

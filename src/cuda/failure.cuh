@@ -42,18 +42,24 @@ __device__ inline unsigned long long order_of_key(const OwnIndex& index, int64_t
          (static_cast<unsigned long long>(position) << kOrdinalBits) | index.ordinal;
 }
 
-// For strategies that run in one block, and tell what was bad without another launch.
+// For kernels that tell what was bad without another launch: those of one block, and those in which what
+// other blocks do does not depend on it.
 struct KeyReporter {
   OwnIndex index;
   CudaFailure failure;
   FailureSlot* slot;
   uint32_t* claim;
 
-  // By the whole block, once a key was seen to be bad.
+  // By the whole block, once a key was seen to be bad; blocks that come later have nothing to add.
   __device__ void report_by_block() const {
     __shared__ unsigned long long first;
-    if (threadIdx.x == 0) first = ~0ull;
+    __shared__ bool told;
+    if (threadIdx.x == 0) {
+      first = ~0ull;
+      told = *const_cast<volatile uint32_t*>(claim) != 0;
+    }
     __syncthreads();
+    if (told) return;
     for (int64_t i = threadIdx.x; i < index.count; i += blockDim.x) {
       int64_t key = read_key(index.key, own_offset(index, i));
       bool bad = false;

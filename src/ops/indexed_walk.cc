@@ -142,7 +142,8 @@ bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pa
   if (places.dst.data == nullptr) return false;
   const bool self = call.include_self(), mean = call.reduce() == Reduce::mean;
   Tensor x, result, source, x_grad, source_grad;
-  if (mean) x_grad = Tensor::empty(grad.shape(), grad.dtype(), device);  // the share of every update
+  if (mean)
+    x_grad = Tensor::empty(grad.shape(), grad.dtype(), device);  // the share of every update
   const bool reads = reads_values(call.reduce());
   if (reads) source = call.source_over(shape_alone(b.grad, space)).contiguous();
   if (reads && self) x = call.x().contiguous();
@@ -161,7 +162,8 @@ bool run_on_device(const Backward& b, const Indexed& call, bool wants_source, Pa
   work.x_grad = data_of(x_grad);
   work.source_grad = data_of(source_grad);
   if (!table.backward(work, places, grad.numel(), device.index)) return false;
-  if (b.needs(0)) out.x = reads && x_grad.defined() ? x_grad : mean && self ? x_grad : call.cleared();
+  if (b.needs(0))
+    out.x = reads && x_grad.defined() ? x_grad : mean && self ? x_grad : call.cleared();
   if (wants_source) out.source = call.to_source(mean ? call.gather(x_grad) : source_grad);
   return true;
 }

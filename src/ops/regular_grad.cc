@@ -1,10 +1,16 @@
 // Gradient rules of masks, regular places, views and copies.
+#include "core/device_table.h"
 #include "core/layout.h"
+#include "core/tensor_impl.h"
+#include "cpu/indexed_backward.h"
 #include "ops/defs.h"
 #include "ops/like.h"
 #include "ops/rule_ops.h"
 #include "ops/rules.h"
+#include "ops/shapes.h"
+#include "sow/autograd.h"
 #include "sow/math.h"
+#include "transfer/plan.h"
 
 namespace sow::detail {
 
@@ -32,8 +38,39 @@ Tensor call_like(const Call& call, const OpDef* op, TensorList inputs, bool in_p
 
 uint64_t saves_mask(const Call&, uint64_t) { return 2; }
 
+namespace {
+
+// Both gradients of a masked_scatter in one pass, where the device has a way of its own.
+bool split_on_device(const Backward& b, TensorList& out) {
+  const Tensor &grad = b.grad, &mask = b.input(1), &x = b.input(0), &value = b.input(2);
+  const Device device = grad.device();
+  if (device.type == DeviceType::cpu || !b.needs(0) || !b.needs(2) || grad_enabled()) return false;
+  if (grad.impl()->symbolic != nullptr || mask.impl()->symbolic != nullptr) return false;
+  const DeviceTable& table = device_table(device.type);
+  if (table.backward == nullptr || current_explanation() != nullptr) return false;
+  if (!(x.shape() == grad.shape()) || !grad.is_contiguous() || grad.numel() == 0) return false;
+  out[0] = Tensor::empty(grad.shape(), grad.dtype(), device);
+  out[2] = Tensor::empty(value.shape(), grad.dtype(), device);
+  Transfer compress;
+  compress.op = b.call.op->name;
+  compress.dtype = grad.dtype();
+  compress.shape = grad.shape();
+  compress.dst = operand(out[2], Dims(grad.shape().size(), 0));
+  compress.src = operand(grad, grad.strides());
+  compress.mask_side = MaskSide::destination;
+  compress.mask = operand(mask, expanded_strides(&mask, grad.shape()));
+  compress.rank_limit = value.numel();
+  IndexedBackward work;
+  work.dtype = grad.dtype();
+  work.x_grad = static_cast<char*>(out[0].data());
+  return table.backward(work, compress, grad.numel(), device.index);
+}
+
+}  // namespace
+
 TensorList grad_masked_scatter(const Backward& b) {
   TensorList out(3);
+  if (split_on_device(b, out)) return out;
   const Tensor& mask = b.input(1);
   if (b.needs(0)) out[0] = sum_to(masked_fill(b.grad, mask, 0), b.input(0));
   if (b.needs(2)) out[2] = masked_compress(b.grad, mask, b.input(2));

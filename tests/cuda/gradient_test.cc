@@ -144,6 +144,36 @@ TEST_F(Cuda, GradientsOfTiesZerosAndDroppedKeys) {
   }
 }
 
+// Enough rows that their order is worked out, with one place that has many chunks of them, one of a
+// single chunk more, dropped keys, and widths that fill warps, more than one, and none.
+TEST_F(Cuda, GradientsOfManyRowsHaveTheCpusBits) {
+  int64_t seed = 100;
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    for (const char* reduce : {"assign", "mul", "amax", "amin"}) {
+      for (const int64_t width : {16, 33, 64, 132}) {
+        const bool self = ++seed % 2 == 0;
+        const Bounds bounds = seed % 3 == 0 ? Bounds::drop : Bounds::error;
+        const int64_t rows = 17000, places = 900, reach = bounds == Bounds::drop ? 950 : places;
+        const Tensor index = keys({rows}, reach, DType::int64, seed);
+        index.slice(0, 3000, 6000).fill_(7);
+        index.slice(0, 9000, 9257).fill_(8);
+        const TensorList inputs = {awkward({places, width}, dtype, seed), index,
+                                   awkward({rows, width}, dtype, seed + 1)};
+        const auto call = [&](const TensorList& t) {
+          return index_reduce(t[0], 0, Index(t[1], bounds), t[2], reduce, self);
+        };
+        const TensorList expected = gradients(call, inputs, 1),
+                         found = on_cpu(gradients(call, on_gpu(inputs), 1));
+        ASSERT_EQ(found.size(), expected.size());
+        for (size_t i = 0; i < found.size(); ++i) {
+          EXPECT_TRUE(same_bits(found[i], expected[i]))
+              << reduce << " of " << name_of(dtype) << ", width " << width << ", gradient " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Cuda, VjpAndBackwardWork) {
   const TensorList host = {values({6, 4}), keys({9}, 6), values({9, 4}, DType::float32, 2)};
   const auto call = [](const TensorList& t) { return index_add(t[0], 0, t[1], mul(t[2], t[2])); };

@@ -78,8 +78,12 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         address = own(arrays["index"], "int64").astype(jnp.int32)  # half the bytes: the faster of its two
     if case.backward:
         return [backward(case, x0, address, src, own(arrays["grad"], case.dtype))]
-    quick = jax.jit(step(case), donate_argnums=(0,) if case.in_place else ())
+    quick: Any = jax.jit(step(case), donate_argnums=(0,) if case.in_place else ())
     state = {"x": jnp.copy(x0)}
+
+    def compile() -> None:
+        nonlocal quick
+        quick = quick.lower(state["x"], address, src).compile()
 
     def run() -> jax.Array:
         out = quick(state["x"], address, src)
@@ -93,16 +97,22 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         state["x"] = jnp.copy(x0).block_until_ready()
 
     return [Way("x.at under jit", run=run, result=lambda out: [plain(out)], reset=reset if case.in_place else None,
-                compiled=True, wait=jax.block_until_ready)]
+                compiled=True, compile=compile if on_gpu() else None, wait=jax.block_until_ready)]
 
 
 def backward(case: Case, x: jax.Array, index: Any, src: jax.Array, grad: jax.Array) -> Way:
     function = step(case)
 
-    @jax.jit
     def both(x: jax.Array, index: Any, src: jax.Array, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
         out, pull = jax.vjp(lambda source: function(x, index, source), src)
         return out, pull(grad)[0]
 
-    return Way("x.at, vjp under jit", run=lambda: jax.block_until_ready(both(x, index, src, grad)),
-               result=lambda out: [plain(out[0]), plain(out[1])], compiled=True, wait=jax.block_until_ready)
+    quick: Any = jax.jit(both)
+
+    def compile() -> None:
+        nonlocal quick
+        quick = quick.lower(x, index, src, grad).compile()
+
+    return Way("x.at, vjp under jit", run=lambda: jax.block_until_ready(quick(x, index, src, grad)),
+               result=lambda out: [plain(out[0]), plain(out[1])], compiled=True, compile=compile if on_gpu() else None,
+               wait=jax.block_until_ready)
