@@ -6,6 +6,7 @@
 
 #include "core/exact_checked.h"
 #include "core/isa.h"
+#include "cpu/extreme_grad.h"
 #include "cpu/indexed_backward.h"
 #include "cpu/map_block.h"
 #include "cpu/move_run.h"
@@ -55,9 +56,10 @@ template <int Unit, class T>
 template <int Locality, class T>
 [[gnu::always_inline]] inline void fetch(const T* row, int columns) {
   const char* at = reinterpret_cast<const char*>(row);
-  for (int64_t byte = 0; byte < columns * int64_t{sizeof(T)}; byte += 64) {
-    __builtin_prefetch(at + byte, 0, Locality);
-  }
+  const int64_t bytes = columns * int64_t{sizeof(T)};
+  for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(at + byte, 0, Locality);
+  // Rows that begin inside a line, as NumPy's do, end in one more.
+  __builtin_prefetch(at + bytes - 1, 0, Locality);
 }
 
 // Asks for source rows that will be read later, maybe for other destinations: into the second-level
@@ -68,6 +70,14 @@ template <class T>
   constexpr int64_t kNear = 16, kFar = 60;
   if (i + kFar < updates.visible) fetch<2>(source + updates.offset(i + kFar) + shift, columns);
   if (i + kNear < updates.visible) fetch<3>(source + updates.offset(i + kNear) + shift, columns);
+}
+
+// Rows of a destination that comes soon.
+template <class T>
+[[gnu::always_inline]] inline void fetch_place(const RowWalk& row, const T* of, int64_t place) {
+  if (of != nullptr && row.dst == 1) {
+    fetch<3>(of + place, static_cast<int>(std::min<int64_t>(row.size, 4 * kColumns)));
+  }
 }
 
 // Calls kernel.body<Unit, Columns>(...) compiled for the machine's vector instructions. Unit: the
@@ -88,19 +98,24 @@ void body_portable(const K& kernel, int64_t place, int64_t shift, int columns,
   kernel.template body<Unit, Columns>(place, shift, columns, updates);
 }
 
+// Columns [first, first + columns) of a row.
 template <class K>
-void run_row(const K& kernel, int64_t place, const PlaceUpdates& updates) {
+void run_piece(const K& kernel, int64_t place, int64_t first, int columns,
+               const PlaceUpdates& updates) {
   using Body = void (*)(const K&, int64_t, int64_t, int, const PlaceUpdates&);
   static constexpr Body kWhole[] = {body_portable<1, kColumns, K>, body_avx2<1, kColumns, K>,
                                     body_avx512<1, kColumns, K>};
   const RowWalk& row = kernel.row;
   const bool unit = row.src == 1 && row.dst == 1;
-  const Body whole = kWhole[static_cast<int>(kernel.isa)];
-  const Body rest = unit ? Body(body_portable<1, 0, K>) : Body(body_portable<0, 0, K>);
-  row.each([&](int64_t first, int columns) {
-    const Body body = unit && columns == kColumns ? whole : rest;
-    body(kernel, place + first * row.dst, first * row.src, columns, updates);
-  });
+  Body body = unit ? Body(body_portable<1, 0, K>) : Body(body_portable<0, 0, K>);
+  if (unit && columns == kColumns) body = kWhole[static_cast<int>(kernel.isa)];
+  body(kernel, place + first * row.dst, first * row.src, columns, updates);
+}
+
+template <class K>
+void run_row(const K& kernel, int64_t place, const PlaceUpdates& updates) {
+  kernel.row.each(
+      [&](int64_t first, int columns) { run_piece(kernel, place, first, columns, updates); });
 }
 
 template <class T>
@@ -155,6 +170,7 @@ struct AssignKernel {
         x_grad(reinterpret_cast<T*>(work.x_grad)),
         source_grad(reinterpret_cast<T*>(work.source_grad)) {}
 
+  void come_soon(int64_t place) const { fetch_place(row, grad, place); }
   void operator()(int64_t place, const PlaceUpdates& updates) const {
     const bool unit = row.src == 1 && row.dst == 1;
     row.each([&](int64_t first, int columns) {
@@ -192,6 +208,7 @@ struct MeanKernel {
         grad(reinterpret_cast<const T*>(work.grad)),
         x_grad(reinterpret_cast<T*>(work.x_grad)) {}
 
+  void come_soon(int64_t place) const { fetch_place(row, grad, place); }
   void operator()(int64_t place, const PlaceUpdates& updates) const {
     const auto count = static_cast<double>(std::max<int64_t>(updates.count + self, 1));
     for (int64_t c = 0; c < row.size; ++c) {
@@ -233,8 +250,25 @@ struct ExtremeKernel {
         x_grad(reinterpret_cast<T*>(work.x_grad)),
         source_grad(reinterpret_cast<Stored*>(work.source_grad)) {}
 
+  void come_soon(int64_t place) const {
+    fetch_place(row, grad, place);
+    fetch_place(row, result, place);
+    fetch_place(row, x, place);
+  }
   void operator()(int64_t place, const PlaceUpdates& updates) const {
-    run_row(*this, place, updates);
+    row.each([&](int64_t first, int columns) {
+      if (columns == kColumns && !tied && run_quick(place, first, updates)) return;
+      run_piece(*this, place, first, columns, updates);
+    });
+  }
+
+  // shared(grad, 1): nearly always nothing ties, and divisions are slow.
+  [[gnu::always_inline]] static Stored plain_bits(T value) {
+    using Traits = FloatTraits<T>;
+    const auto bits = static_cast<Bits>(bit_cast<Stored>(value));
+    constexpr auto kMagnitude = static_cast<Bits>(static_cast<Stored>(~Traits::kSign));
+    const bool nan = (bits & kMagnitude) > Bits{Traits::kInfinity};
+    return static_cast<Stored>(nan ? Bits{Traits::kQuietNan} : bits);
   }
 
   template <int Unit, int Columns>
@@ -244,20 +278,27 @@ struct ExtremeKernel {
     const int64_t to_dst = Unit ? 1 : row.dst, to_src = Unit ? 1 : row.src;
     alignas(64) Bits best[kColumns];
     alignas(64) Bits ties[kColumns];
-    alignas(64) double counts[kColumns];
     alignas(64) Stored part[kColumns];
-    for (int c = 0; c < columns; ++c) {
-      best[c] = tie_bits(result[place + c * to_dst]);
-      ties[c] = self && tie_bits(x[place + c * to_dst]) == best[c];
+    for (int c = 0; c < columns; ++c) best[c] = tie_bits(result[place + c * to_dst]);
+    for (int c = 0; c < columns; ++c) ties[c] = 0;
+    for (int c = 0; self && c < columns; ++c) {
+      ties[c] = tie_bits(x[place + c * to_dst]) == best[c] ? 1 : 0;
     }
     for (int64_t i = 0; i < updates.count; ++i) {
       const T* __restrict from = source + updates.offset(i) + shift;
       look_ahead(source, updates, i, shift, columns);
       for (int c = 0; c < columns; ++c) ties[c] += tie_bits(from[c * to_src]) == best[c] ? 1 : 0;
     }
-    for (int c = 0; c < columns; ++c) counts[c] = static_cast<double>(ties[c] > 1 ? ties[c] : 1);
-    for (int c = 0; c < columns; ++c) {
-      part[c] = bit_cast<Stored>(shared(grad[place + c * to_dst], counts[c]));
+    Bits most = 0;
+    for (int c = 0; c < columns; ++c) most = ties[c] > most ? ties[c] : most;
+    tied = most > 1;
+    if (tied) {
+      for (int c = 0; c < columns; ++c) {
+        const auto count = static_cast<double>(ties[c] > 1 ? ties[c] : 1);
+        part[c] = bit_cast<Stored>(shared(grad[place + c * to_dst], count));
+      }
+    } else {
+      for (int c = 0; c < columns; ++c) part[c] = plain_bits(grad[place + c * to_dst]);
     }
     for (int c = 0; x_grad != nullptr && c < columns; ++c) {
       const bool attains = self && tie_bits(x[place + c * to_dst]) == best[c];
@@ -273,12 +314,38 @@ struct ExtremeKernel {
     }
   }
 
+  // In registers, as if nothing tied; false: something does.
+  bool run_quick(int64_t place, int64_t first, const PlaceUpdates& updates) const {
+    if (source_grad == nullptr || row.src != 1 || row.dst != 1) return false;
+    ExtremeGrad work;
+    RowTile& rows = work.rows;
+    rows.src_step = updates.step * static_cast<int64_t>(sizeof(T));
+    rows.src = reinterpret_cast<const char*>(source + updates.lowest + first);
+    const int shift = row_shift(rows.src, rows.src_step, kTileColumns);
+    const ExtremeGradKernel kernel = extreme_grad_kernel(dtype_of<T>(), shift);
+    if (kernel == nullptr) return false;
+    rows.codes = updates.codes;
+    rows.count = updates.count;
+    rows.columns = kColumns;
+    look_ahead(rows, row.size <= kColumns ? updates.visible : updates.count);
+    const auto to = [&](auto* of) { return of == nullptr ? nullptr : of + place + first; };
+    work.result = reinterpret_cast<const char*>(to(result));
+    work.x = reinterpret_cast<const char*>(self ? to(x) : nullptr);
+    work.grad = reinterpret_cast<const char*>(to(grad));
+    work.x_grad = reinterpret_cast<char*>(to(x_grad));
+    work.source_grad = reinterpret_cast<char*>(source_grad + updates.lowest + first);
+    work.streams = row.streams && reinterpret_cast<uintptr_t>(work.source_grad) % 64 == 0 &&
+                   rows.src_step % 64 == 0;
+    return kernel(work);
+  }
+
   RowWalk row;
   Isa isa = current_isa();
   bool self;
   const T *grad, *result, *x, *source;
   T* x_grad;
   Stored* source_grad;
+  mutable bool tied = false;  // at the last destination: then it is likely at the next, too
 };
 
 template <class T>
@@ -295,6 +362,10 @@ struct ProductKernel {
         x_grad(reinterpret_cast<T*>(work.x_grad)),
         source_grad(reinterpret_cast<T*>(work.source_grad)) {}
 
+  void come_soon(int64_t place) const {
+    fetch_place(row, grad, place);
+    fetch_place(row, x, place);
+  }
   void operator()(int64_t place, const PlaceUpdates& updates) const {
     run_row(*this, place, updates);
   }

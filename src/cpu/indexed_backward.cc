@@ -53,11 +53,13 @@ class HeldOrder {
 
 // Calls kernel(destination offset, source offsets) for segments [first, last) of an order.
 template <class Order, class Kernel>
-void walk(const Order& order, const OuterBase& base, int64_t first, int64_t last,
-          const Kernel& kernel) {
+void walk(const Order& order, const OuterBase& base, int64_t first, int64_t last, Kernel kernel) {
   const uint32_t* begins = order.begins();
   const PlaceCode places = order.places(), sources = order.sources();
+  constexpr int64_t kAhead = 2;
   for (int64_t s = first; s < last; ++s) {
+    if (s + kAhead < last)
+      kernel.come_soon(base.dst + places.offset_of(order.keys()[begins[s + kAhead]]));
     const PlaceUpdates updates{order.codes() + begins[s], begins[s + 1] - begins[s],
                                order.items() - begins[s], base.src + sources.lowest(),
                                sources.step()};

@@ -1,6 +1,7 @@
 // Folds of up to 64 columns of one destination row in vector registers, by instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/isa.h"
@@ -38,6 +39,14 @@ inline constexpr int64_t kSpreadItems = 256;
 
 // Writes the row and returns true; or false, and nothing was written: a sum that it can't prove.
 using FoldRowTile = bool (*)(const RowTile&);
+
+// Sets what is fetched of rows that are one tile wide: the next ones in order, of which there are
+// `known` codes from the tile's first on.
+inline void look_ahead(RowTile& tile, int64_t known) {
+  tile.known = known;
+  tile.far = tile.codes + kFarRows;
+  tile.far_count = std::clamp<int64_t>(known - kFarRows, 0, tile.count);
+}
 
 // How the source rows lie: all of them `shift` bytes after the beginning of a cache line, a
 // multiple of 4; or anywhere (0). Rows of NumPy's arrays begin 16 bytes into a line.

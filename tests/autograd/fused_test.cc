@@ -112,6 +112,41 @@ TEST(Fused, large_gradients_are_streamed) {
   }
 }
 
+// Values that differ nearly always: a few zeros, of which some tie, and fewer NaNs. The source
+// begins `shift` elements after the beginning of its memory.
+Tensor distinct(const Dims& shape, unsigned seed, int64_t shift = 0) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(shape[0] * shape[1] + shift);
+  for (float& value : values) {
+    value = normal(random);
+    if (random() % 300 == 0) value = 4;
+    if (random() % 3000 == 0) value = NAN;
+  }
+  return Tensor::of(values, {static_cast<int64_t>(values.size())})
+      .slice(0, shift, static_cast<int64_t>(values.size()))
+      .reshape(shape);
+}
+
+TEST(Fused, extremes_that_rarely_tie) {
+  for (const int64_t items : {900, 40000}) {
+    const int64_t places = items / 9;
+    const Tensor index = random_keys({items}, places, 3);
+    for (const int64_t width : {64, 128, 150}) {
+      if (items > 900 && width != 64) continue;
+      for (const int64_t shift : {0, 4, 7}) {
+        for (const bool self : {true, false}) {
+          const Reduce reduce = (shift + width) % 3 == 0 ? Reduce::amin : Reduce::amax;
+          expect_same([&](auto& t) { return index_reduce(t[0], 0, index, t[1], reduce, self); },
+                      distinct({places, width}, 1), distinct({items, width}, 2, shift),
+                      std::to_string(items) + " rows of " + std::to_string(width) + ", shift " +
+                          std::to_string(shift) + (self ? "" : ", without self"));
+        }
+      }
+    }
+  }
+}
+
 // What masked_scatter did not use gets zeros, whatever lay in the memory before.
 TEST(Fused, unused_values_get_zeros) {
   for (const int64_t unused : {0, 5, 3000000}) {
