@@ -160,12 +160,14 @@ class BlockFold {
     int64_t added = 0;
     bool fits = true;
     rests_.count = 0;
-    read(first, last, [&](const uint32_t* ids, const char* values, int64_t count) {
-      if (!fits) return;
-      const int64_t taken = window_->add(units_, seen, ids, values, count, frame_, rests_);
-      added += taken;
-      fits = taken == count;
-    });
+    read(first, last,
+         [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
+           if (!fits) return;
+           const int64_t taken =
+               window_->add(units_, seen, ids, values, count, frame_, rests_, soon);
+           added += taken;
+           fits = taken == count;
+         });
     if (fits) return true;
     std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
     if (seen == nullptr) return false;
@@ -177,9 +179,13 @@ class BlockFold {
   template <class Read>
   void add_wide(int64_t first, int64_t last, Read&& read) {
     open_wide();
-    read(first, last, [&](const uint32_t* ids, const char* values, int64_t count) {
-      kernels_.add_to_block(cells_, ids, values, count);
-    });
+    const bool often =
+        kernels_.add_often != nullptr && last - first >= tuning::kOftenUpdates * count_;
+    read(first, last,
+         [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
+           if (often) return kernels_.add_often(cells_, ids, values, count, soon);
+           kernels_.add_to_block(cells_, ids, values, count);
+         });
   }
 
   const FoldKernels& kernels_;

@@ -1,6 +1,7 @@
 // The cell loops of FoldKernels for one type and reduction.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "cpu/accumulator.h"
@@ -45,6 +46,10 @@ template <class T, Reduce R>
 struct CellKernels {
   using A = Accumulator<T, R>;
   using State = typename A::State;
+  // Extremes meet the old value last: a cell that changes at its first update tells that it was
+  // met.
+  static constexpr bool kExtreme =
+      (R == Reduce::amax || R == Reduce::amin) && !std::is_same_v<T, BoolByte>;
 
   static char* place(const Destination& dst, int64_t offset, int column) {
     return dst.data + (offset + column * dst.row_stride) * static_cast<int64_t>(sizeof(T));
@@ -104,7 +109,7 @@ struct CellKernels {
     State* states = reinterpret_cast<State*>(cells.states);
     std::memset(cells.counts, 0, static_cast<size_t>(count) * sizeof(uint32_t));
     for (int64_t i = 0; i < count; ++i) states[i] = A::start();
-    if (!block.include_self || R == Reduce::assign) return;
+    if (!block.include_self || R == Reduce::assign || kExtreme) return;
     const T* old = reinterpret_cast<const T*>(block.first);
     for (int64_t i = 0; i < count; ++i) A::seed(states[i], old[i * block.step]);
   }
@@ -119,6 +124,48 @@ struct CellKernels {
     }
   }
 
+  // Where most updates change nothing, which branches foretell: a maximum of n values of one place
+  // changes log(n) times.
+  static void add_often(const Cells& cells, const uint32_t* ids, const char* values, int64_t count,
+                        const char* soon) {
+    if constexpr (kExtreme) {
+      constexpr int kBatch = 64, kStep = 8;
+      int64_t i = 0;
+      for (; i + kBatch <= count; i += kBatch) {
+        State batch[kBatch];
+        as_states(values + i * static_cast<int64_t>(sizeof(T)), kBatch, batch);
+        for (int j = 0; j < kBatch; j += kStep) {
+          __builtin_prefetch(soon + (i + j) * 8);
+          __builtin_prefetch(values + (i + j + kSoon) * static_cast<int64_t>(sizeof(T)));
+          for (int k = j; k < j + kStep; ++k) keep_extreme(cells, ids[i + k], batch[k]);
+        }
+      }
+      for (; i < count; ++i) {
+        State one;
+        as_states(values + i * static_cast<int64_t>(sizeof(T)), 1, &one);
+        keep_extreme(cells, ids[i], one);
+      }
+    }
+  }
+  static void as_states(const char* values, int count, State* out) {
+    for (int i = 0; i < count; ++i) {
+      out[i] = A::start();
+      A::add(out[i], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))), 0);
+    }
+  }
+  static void keep_extreme(const Cells& cells, uint32_t id, State one) {
+    State& state = reinterpret_cast<State*>(cells.states)[id];
+    if (__builtin_expect(is_beyond(one, state), 0)) {
+      state = one;
+      cells.counts[id] = 1;
+    }
+  }
+  // No number is where floats start; integers may be, and then it must be said that they came.
+  static bool is_beyond(State one, State other) {
+    if constexpr (is_float_element<T>) return R == Reduce::amax ? one > other : one < other;
+    return R == Reduce::amax ? one >= other : one <= other;
+  }
+
   static int64_t finish_block(const Cells& cells, const Block& block, int64_t begin, int64_t end,
                               Touched& refused, int64_t room) {
     const State* states = reinterpret_cast<const State*>(cells.states);
@@ -126,8 +173,12 @@ struct CellKernels {
     for (int64_t cell = begin; cell < end; ++cell) {
       const uint32_t seen = cells.counts[cell];
       if (seen == 0) continue;
+      State state = states[cell];
+      if constexpr (kExtreme) {
+        if (block.include_self) A::add(state, to[cell * block.step], 0);
+      }
       T result;
-      if (A::finish(states[cell], seen, block.include_self, result)) {
+      if (A::finish(state, seen, block.include_self, result)) {
         to[cell * block.step] = result;
         continue;
       }
@@ -243,6 +294,7 @@ struct CellKernels {
 
  private:
   static constexpr int kAhead = 16;
+  static constexpr int kSoon = 512;
 };
 
 // The second way of a sum that was refused, for the reductions that can refuse.

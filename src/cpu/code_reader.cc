@@ -36,7 +36,7 @@ CodeReader::CodeReader(const Transfer& t, const Canonical& c, const FoldKernels&
       decodes_(is_one_run(t, c, places)),
       plain_(decodes_ && t.src.data != nullptr && c.items[0].src == 1 && !t.negate) {}
 
-bool CodeReader::can_check(const Transfer& t, const Canonical& c, const PlaceCode& places) {
+bool CodeReader::can_decode(const Transfer& t, const Canonical& c, const PlaceCode& places) {
   return is_one_run(t, c, places);
 }
 
@@ -48,7 +48,7 @@ bool CodeReader::good_keys(const OuterBase& base, int64_t first, int64_t last) c
 }
 
 bool CodeReader::decode_plain(const OuterBase& base, int64_t first, int count) {
-  if (checks_ && !good_keys(base, first, first + count)) return false;
+  if (!checks_out(base, first, first + count)) return false;
   const IndexOperand& index = transfer_.dst_index[0];
   with_keys(index, base.index[0] + first, [&](const auto* keys) {
     wrap_keys(keys, count, static_cast<uint32_t>(index.extent), 0, codes_);

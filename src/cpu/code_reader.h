@@ -1,6 +1,8 @@
 // Reads updates like UpdateReader, but numbers their places: what blocks of cells take.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/place_code.h"
 #include "cpu/update_reader.h"
 
@@ -13,12 +15,16 @@ class CodeReader {
 
   // Codes come straight from the keys, without offsets.
   bool decodes() const { return decodes_; }
+  static bool can_decode(const Transfer&, const Canonical&, const PlaceCode&);
 
-  // Whether keys can be checked while they are read. Asked to, reading stops at a bad one.
-  static bool can_check(const Transfer&, const Canonical&, const PlaceCode&);
+  // Where it can decode, keys are checked when asked: reading stops at a bad one.
   void check_keys() { checks_ = decodes_ && transfer_.bounds == Bounds::error; }
+  // Only checks them, if so.
+  bool checks_out(const OuterBase& base, int64_t first, int64_t last) const {
+    return !checks_ || good_keys(base, first, last);
+  }
 
-  // Inside of f: the keys after those of this call.
+  // Inside of f: the keys after those of this call, which f may also take as another argument.
   const char* soon() const { return soon_; }
 
   // Calls f(codes, values, count) for the items [first, last) of an outer position; rows have one
@@ -29,11 +35,15 @@ class CodeReader {
       for (int64_t at = first; at < last; at += kTileItems) {
         const int count = static_cast<int>(std::min<int64_t>(kTileItems, last - at));
         if (!decode_plain(base, at, count)) return false;
-        f(static_cast<const uint32_t*>(codes_), plain_values(base, at), count);
+        if constexpr (std::is_invocable_v<F&, const uint32_t*, const char*, int, const char*>) {
+          f(static_cast<const uint32_t*>(codes_), plain_values(base, at), count, soon_);
+        } else {
+          f(static_cast<const uint32_t*>(codes_), plain_values(base, at), count);
+        }
       }
       return true;
     }
-    if (checks_ && !good_keys(base, first, last)) return false;
+    if (!checks_out(base, first, last)) return false;
     reader_.read(base, first, last, 0, 1, [&](const Updates& updates) {
       encode(base, updates.offsets, updates.count);
       f(static_cast<const uint32_t*>(codes_), updates.values, updates.count);

@@ -105,6 +105,10 @@ struct FoldKernels {
   // of which most places are met. Rows have one column.
   void (*open_block)(const Cells&, const Block&, int64_t cells);
   void (*add_to_block)(const Cells&, const uint32_t* cells, const char* values, int64_t count);
+  // The same where cells meet very many updates; null where that makes no difference. `soon` is what
+  // will be read next, and is sent for.
+  void (*add_often)(const Cells&, const uint32_t* cells, const char* values, int64_t count,
+                    const char* soon);
   // Writes the cells [begin, end) that were met. Those that refuse are listed, up to `room` of
   // them; returns the first cell that it did not come to.
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,

@@ -24,6 +24,7 @@ const FoldKernels* kernels_of() {
     }
     k.open_block = Cell::open_block;
     k.add_to_block = Cell::add_to_block;
+    if constexpr (Cell::kExtreme) k.add_often = Cell::add_often;
     k.finish_block = Cell::finish_block;
     k.count_met = Cell::count_met;
     k.write_singles = Cell::write_singles;

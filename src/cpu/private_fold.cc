@@ -2,11 +2,13 @@
 // destination; the cells are merged in the order of the shares.
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <optional>
 
 #include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/code_reader.h"
+#include "cpu/last_updates.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
 
@@ -22,12 +24,18 @@ struct Layout {
   PlaceCode places;
   int64_t updates;
   int workers;
+  bool moves;  // what was moved last is found from the end
 };
 
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
-  Layout layout{fold_kernels(t.dtype, t.reduce), window_kernels(t.dtype, t.reduce),
-                all_places(t, c), c.outer_count * c.item_count * c.row.size,
-                std::min(threads, kMostWorkers)};
+  Layout layout{fold_kernels(t.dtype, t.reduce),
+                window_kernels(t.dtype, t.reduce),
+                all_places(t, c),
+                c.outer_count * c.item_count * c.row.size,
+                std::min(threads, kMostWorkers),
+                false};
+  layout.moves = t.reduce == Reduce::assign && c.outer_count == 1 && c.row.size == 1 &&
+                 CodeReader::can_decode(t, c, layout.places);
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
   return layout;
 }
@@ -121,8 +129,66 @@ class PrivateFold {
   std::array<std::optional<BlockFold>, kMostWorkers> folds_;
 };
 
+// Each worker finds the last updates of its share; those of later shares win.
+class PrivateMoves {
+ public:
+  PrivateMoves(const Transfer& t, const Canonical& c, const Layout& layout, char* memory)
+      : transfer_(t), canonical_(c), layout_(layout) {
+    Carver carver(memory);
+    for (int w = 0; w < layout.workers; ++w) found_[w].emplace(layout.places.count(), carver);
+  }
+
+  // False: there is a bad key, and nothing was written.
+  bool run() {
+    const int workers = layout_.workers;
+    const int64_t places = layout_.places.count();
+    std::atomic<bool> bad{false};
+    parallel_team(workers, [&](Team& team) {
+      team.each(workers, [&](int w, int) {
+        CodeReader reader(transfer_, canonical_, *layout_.kernels, layout_.places);
+        reader.check_keys();
+        const int64_t first = layout_.updates * w / workers;
+        const int64_t last = layout_.updates * (w + 1) / workers;
+        if (!found_[w]->find(reader, outer_base(canonical_, 0), first, last)) bad = true;
+      });
+      if (bad) return;
+      team.each(workers,
+                [&](int w, int) { write(places * w / workers, places * (w + 1) / workers); });
+    });
+    return !bad;
+  }
+
+ private:
+  void write(int64_t first, int64_t last) const {
+    const int64_t size = layout_.kernels->value_size;
+    const OuterBase base = outer_base(canonical_, 0);
+    const bool constant = transfer_.src.data == nullptr;
+    const char* from = constant ? reinterpret_cast<const char*>(transfer_.scalar)
+                                : transfer_.src.data + base.src * size;
+    const int64_t step = constant ? 0 : canonical_.items[0].src * size;
+    char* to = transfer_.dst.data + layout_.places.lowest() * size;
+    for (int64_t place = first; place < last; ++place) {
+      int64_t at = -1;
+      for (int w = layout_.workers - 1; w >= 0 && at < 0; --w) at = (*found_[w])[place];
+      if (at >= 0) {
+        std::memcpy(to + place * layout_.places.step() * size, from + at * step,
+                    static_cast<size_t>(size));
+      }
+    }
+  }
+
+  const Transfer& transfer_;
+  const Canonical& canonical_;
+  const Layout& layout_;
+  std::array<std::optional<LastUpdates>, kMostWorkers> found_;
+};
+
 size_t worker_bytes(const Layout& layout) {
   Carver carver(nullptr);
+  if (layout.moves) {
+    LastUpdates updates(layout.places.count(), carver);
+    return carver.used();
+  }
   BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
                  carver);
   return carver.used();
@@ -142,22 +208,27 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
-  if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
   const double cells = static_cast<double>(layout.places.count());
+  const double updates = static_cast<double>(layout.updates);
+  if (layout.moves) {
+    return tuning::kCallNs + (layout.workers > 1 ? tuning::kRegionNs : 0) +
+           cells * tuning::kLastPlaceNs + updates * tuning::kLastUpdateNs / layout.workers;
+  }
+  if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
   const double bytes = cells * (layout.window != nullptr ? 8 : 4 + layout.kernels->state_size);
   const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window);
-  const double batches =
-      1 + static_cast<double>(layout.updates) / (layout.workers * 4.0 * tuning::kWindowUpdates);
+  const double batches = 1 + updates / (layout.workers * 4.0 * tuning::kWindowUpdates);
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 2 * tuning::kRegionNs +
          cells * (tuning::kMergeNs + (layout.window != nullptr ? batches * tuning::kFlushNs : 0)) +
-         static_cast<double>(layout.updates) *
-             (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
+         updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
-  if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
-  if (!PrivateFold(t, layout, memory, worker_bytes(layout)).run()) check_indices(t);
+  if (!CodeReader::can_decode(t, flatten(t), layout.places)) check_indices(t);
+  const bool good = layout.moves ? PrivateMoves(t, c, layout, memory).run()
+                                 : PrivateFold(t, layout, memory, worker_bytes(layout)).run();
+  if (!good) check_indices(t);  // says which key it is
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ struct WindowLoops {
   }
 
   static int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                     int64_t count, Window window, WindowRests& rests) {
+                     int64_t count, Window window, WindowRests& rests, const char*) {
     const T* from = reinterpret_cast<const T*>(values);
     const double scale = std::ldexp(1.0, -window.exponent), unit = std::ldexp(1.0, window.exponent);
     for (int64_t i = 0; i < count; ++i) {

@@ -59,9 +59,9 @@ struct WindowKernels {
   bool counts;  // results depend on the number of updates
   void (*scan)(const char* values, int64_t count, WindowRange&);
   // Adds values to their cells until the rests have no room; returns how many. `seen` may be null,
-  // otherwise it counts the updates.
+  // otherwise it counts the updates. `soon` is what will be read next, or null: it is sent for.
   int64_t (*add)(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                 int64_t count, Window, WindowRests&);
+                 int64_t count, Window, WindowRests&, const char* soon);
   // Writes the cells [begin, end), as FoldKernels::finish_block. With no counts a sum of zero may
   // be a cell without updates: where that makes a difference, it is refused.
   int64_t (*finish)(const int64_t* cells, const uint32_t* seen, const Block&, int64_t begin,

@@ -38,8 +38,8 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
 }
 
 SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
-                              const char* values, int64_t count, Window window,
-                              WindowRests& rests) {
+                              const char* values, int64_t count, Window window, WindowRests& rests,
+                              const char* soon) {
   using Plain = WindowLoops<float, Reduce::add>;
   constexpr int kBatch = 64;
   alignas(64) int64_t units[kBatch];
@@ -56,11 +56,15 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
       _mm512_store_si512(units + j, whole);
     }
     if (inexact != 0) {
-      const int64_t added = Plain::add(
-          cells, seen, ids + i, reinterpret_cast<const char*>(from + i), kBatch, window, rests);
+      const int64_t added =
+          Plain::add(cells, seen, ids + i, reinterpret_cast<const char*>(from + i), kBatch, window,
+                     rests, nullptr);
       if (added < kBatch) return i + added;
     } else if (seen == nullptr) {
-      for (int j = 0; j < kBatch; ++j) cells[ids[i + j]] += units[j];
+      for (int j = 0; j < kBatch; j += 8) {
+        __builtin_prefetch(soon + (i + j) * 8);
+        for (int k = j; k < j + 8; ++k) cells[ids[i + k]] += units[k];
+      }
     } else {
       for (int j = 0; j < kBatch; ++j) {
         cells[ids[i + j]] += units[j];
@@ -69,7 +73,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
     }
   }
   return i + Plain::add(cells, seen, ids + i, reinterpret_cast<const char*>(from + i), count - i,
-                        window, rests);
+                        window, rests, nullptr);
 }
 
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
