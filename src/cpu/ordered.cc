@@ -58,28 +58,68 @@ class Worker {
     fold_.emplace(kernels_, c.item_count, c.row.size, workers, carver);
   }
 
-  void run(int64_t first, int64_t last, bool one_order) {
+  // The keys are checked while they are read. Only where that is before anything is written.
+  void check_keys() {
+    if (sorted_) sorted_->check_keys();
+  }
+
+  // False: a key is out of bounds, and nothing was written.
+  bool run(int64_t first, int64_t last, bool one_order) {
+    bool good = true;
     parallel_team(workers_, [&](Team& team) {
       for (int64_t position = first; position < last; ++position) {
         const OuterBase base = outer_base(canonical_, position);
-        int64_t segments;
-        const RowJob job = held_ ? held_job(base, team, segments) : sorted_job(base, team, segments);
+        if (sorted_ && !sorted_->take(base, team)) {
+          team.one([&] { good = false; });
+          return;
+        }
         const int64_t count = one_order ? last - first : 1;
-        fold_->run(job, segments, count, team, [&](int64_t at, RowJob& one) {
-          const OuterBase there = outer_base(canonical_, position + at);
-          one.src_base = is_scalar() ? 0 : there.src + sources_.lowest();
-          one.dst_base = there.dst + places_.lowest();
-        });
+        if (sorted_ && count == 1 && sorted_->has_small_buckets()) {
+          fold_buckets(position, team);
+        } else {
+          fold_segments(base, position, count, team);
+        }
         if (one_order) return;
       }
     });
+    return good;
   }
 
  private:
   bool is_scalar() const { return transfer_.src.data == nullptr; }
 
-  RowJob sorted_job(const OuterBase& base, Team& team, int64_t& segments) {
-    sorted_->build(base, team);
+  void set_bases(int64_t position, RowJob& job) const {
+    const OuterBase there = outer_base(canonical_, position);
+    job.src_base = is_scalar() ? 0 : there.src + sources_.lowest();
+    job.dst_base = there.dst + places_.lowest();
+  }
+
+  void fold_segments(const OuterBase& base, int64_t position, int64_t count, Team& team) {
+    int64_t segments;
+    const RowJob job = held_ ? held_job(base, team, segments) : sorted_job(team, segments);
+    fold_->run(job, segments, count, team,
+               [&](int64_t at, RowJob& one) { set_bases(position + at, one); });
+  }
+
+  // A bucket is sorted and folded at once: where its rows are never leaves the caches, and while
+  // one worker sorts another has the memory for itself.
+  void fold_buckets(int64_t position, Team& team) {
+    team.each(workers_, [&](int worker, int) {
+      RowJob job = plain_job();
+      set_bases(position, job);
+      sorted_->each_bucket(worker, [&](const uint32_t* codes, const uint32_t* keys,
+                                       const uint32_t* begins, int64_t items, int64_t segments) {
+        job.codes = codes;
+        job.places = keys;
+        job.begins = begins;
+        job.items = items;
+        kernels_.fold_rows(job, 0, segments);
+      });
+    });
+  }
+
+  RowJob sorted_job(Team& team, int64_t& segments) {
+    sorted_->finish(team);
     RowJob job = plain_job();
     job.codes = sorted_->codes();
     job.begins = sorted_->begins();
@@ -162,15 +202,23 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(c, plan.threads);
+  const bool checks =
+      layout.one_order && usable_order(t, c) == nullptr && RowOrder::can_check(t, c);
+  if (!checks) check_indices(t);
+  if (layout.groups == 1) {  // its regions are inside
+    Carver carver(memory);
+    Worker worker(t, c, layout.workers, carver);
+    if (checks) worker.check_keys();
+    if (!worker.run(0, c.outer_count, layout.one_order)) check_indices(t);  // says which it is
+    return;
+  }
   const size_t bytes = worker_bytes(t, c, layout.workers);
-  const auto work = [&](int index, int count) {
+  parallel_run(layout.groups, [&](int index, int count) {
     Carver carver(memory + bytes * index);
     Worker worker(t, c, layout.workers, carver);
     worker.run(c.outer_count * index / count, c.outer_count * (index + 1) / count,
                layout.one_order);
-  };
-  if (layout.groups == 1) return work(0, 1);  // its regions are inside
-  parallel_run(layout.groups, work);
+  });
 }
 
 }  // namespace
@@ -183,6 +231,7 @@ const Strategy k_ordered = {
     .workspace = workspace,
     .run = run,
     .uses_order = true,
+    .checks_keys = true,
 };
 
 }  // namespace sow::detail

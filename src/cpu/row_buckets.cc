@@ -1,16 +1,155 @@
-// The sort of RowOrder where keys are cut into buckets.
+// The sort of RowOrder where keys are dealt out to buckets.
 #include <cstring>
 
 #include "cpu/row_order.h"
 
 namespace sow::detail {
 
+void RowOrder::open_hand(int worker) {
+  const auto first = static_cast<uint32_t>(blocks_ * worker);
+  for (int64_t b = 0; b < buckets_; ++b) {
+    tops_[stride() * worker + b] = (first + static_cast<uint32_t>(b)) << block_bits_;
+    full_[stride() * worker + b] = 0;
+  }
+  found_[worker].next_block = first + static_cast<uint32_t>(buckets_);
+  found_[worker].dealt = true;
+}
+
+// A word is where an item is read, and under it the lower bits of its key.
+template <class Word, class Source>
+void RowOrder::deal_words(int worker, const uint32_t* keys, int64_t count, Source source) {
+  constexpr int kLineWords = 64 / sizeof(Word);
+  const int shift = low_bits_;
+  const uint32_t mask = (uint32_t{1} << shift) - 1, last = (uint32_t{1} << block_bits_) - 1;
+  uint32_t* tops = tops_ + stride() * worker;
+  Word* words = reinterpret_cast<Word*>(words_);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bucket = keys[i] >> shift, at = tops[bucket];
+    Word* to = words + at;
+    __builtin_prefetch(to + kLineWords, 1);
+    *to = static_cast<Word>(source(i)) << shift | (keys[i] & mask);
+    if ((at & last) != last) {
+      tops[bucket] = at + 1;
+      continue;
+    }
+    const uint32_t block = found_[worker].next_block++;
+    links_[at >> block_bits_] = block;
+    ++full_[stride() * worker + bucket];
+    tops[bucket] = block << block_bits_;
+  }
+}
+
+void RowOrder::deal(int worker, const uint32_t* keys, int64_t count, int64_t source,
+                    const uint32_t* codes) {
+  const auto next = [=](int64_t i) { return static_cast<uint64_t>(source + i); };
+  const auto given = [=](int64_t i) { return uint64_t{codes[i]}; };
+  if (narrow_ && codes == nullptr) return deal_words<uint32_t>(worker, keys, count, next);
+  if (narrow_) return deal_words<uint32_t>(worker, keys, count, given);
+  if (codes == nullptr) return deal_words<uint64_t>(worker, keys, count, next);
+  deal_words<uint64_t>(worker, keys, count, given);
+}
+
+// What a worker decoded but did not deal: it ascended, or was no run.
+void RowOrder::deal_rest(int worker) {
+  if (found_[worker].dealt) return;
+  open_hand(worker);
+  const int64_t first = first_of(worker);
+  deal(worker, first_keys_ + first, found_[worker].items, first,
+       run_ ? nullptr : first_codes_ + first);
+}
+
+void RowOrder::measure_buckets() {
+  shares_.open(buckets_);
+  const uint32_t last = (uint32_t{1} << block_bits_) - 1;
+  uint32_t at = 0;
+  largest_ = 0;
+  for (int64_t b = 0; b < buckets_; ++b) {
+    uint32_t items = 0;
+    for (int w = 0; w < workers_; ++w) {
+      const int64_t mine = stride() * w + b;
+      items += (full_[mine] << block_bits_) + (tops_[mine] & last);
+    }
+    largest_ = std::max(largest_, items);
+    ends_[b] = at += items;
+  }
+}
+
+// Calls f(words, count) for a bucket's blocks, in the order of the items.
+template <class Word, class F>
+void RowOrder::each_block(int64_t bucket, F&& f) const {
+  const Word* words = reinterpret_cast<const Word*>(words_);
+  const uint32_t size = uint32_t{1} << block_bits_;
+  for (int w = 0; w < workers_; ++w) {
+    const uint32_t top = tops_[stride() * w + bucket];
+    auto block = static_cast<uint32_t>(blocks_ * w + bucket);
+    while (block != top >> block_bits_) {
+      f(words + (int64_t{block} << block_bits_), size);
+      block = links_[block];
+    }
+    f(words + (int64_t{block} << block_bits_), top & (size - 1));
+  }
+}
+
+RowOrder::Room RowOrder::room_of(int worker) const {
+  uint32_t* codes = rooms_ + worker * (2 * room_ + (int64_t{2} << low_bits_));
+  return {codes, codes + room_, codes + 2 * room_};
+}
+
 template <class Word>
-void RowOrder::sort_by_buckets(Word* words, Team& team) {
-  fill_buckets(words, team);
+uint32_t RowOrder::count_out_words(int64_t bucket, int worker, uint32_t first, const Room& room) {
+  const uint32_t places = uint32_t{1} << low_bits_, mask = places - 1;
+  uint32_t* counts = counts_ + (int64_t{worker} << low_bits_);
+  std::memset(counts, 0, places * sizeof(uint32_t));
+  each_block<Word>(bucket, [&](const Word* words, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) ++counts[words[i] & mask];
+  });
+  const uint32_t base = static_cast<uint32_t>(bucket) << low_bits_;
+  uint32_t segments = 0, at = first;
+  for (uint32_t place = 0; place < places; ++place) {
+    const uint32_t count = counts[place];
+    counts[place] = at;
+    room.begins[segments] = at;
+    if (count == 0) continue;
+    room.keys[at] = base + place;
+    at += count;
+    ++segments;
+  }
+  room.begins[segments] = at;
+  uint32_t* codes = room.codes;
+  const int shift = low_bits_;
+  each_block<Word>(bucket, [&](const Word* words, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      codes[counts[words[i] & mask]++] = static_cast<uint32_t>(words[i] >> shift);
+    }
+  });
+  return segments;
+}
+
+uint32_t RowOrder::count_out(int64_t bucket, int worker, uint32_t first, const Room& room) {
+  if (bucket_items(bucket) == 0) return 0;
+  return narrow_ ? count_out_words<uint32_t>(bucket, worker, first, room)
+                 : count_out_words<uint64_t>(bucket, worker, first, room);
+}
+
+// The beginnings of a bucket's segments lie at the same items, one more for every bucket before,
+// because there is one more of them than segments; then they are moved together.
+void RowOrder::sort_by_buckets(Team& team) {
+  team.one([&] {
+    keys_ = first_keys_;
+    codes_ = sorted_codes_;
+    begins_ = first_codes_;
+  });
   team.each(workers_, [&](int w, int) {
-    uint32_t* counts = counts_ + (int64_t{w} << low_bits_);
-    shares_.run(w, [&](int64_t bucket) { count_out(words, bucket, counts); });
+    shares_.run(w, [&](int64_t bucket) {
+      const uint32_t first = ends_[bucket] - bucket_items(bucket);
+      // Every line of these is about to be written, in no order that the hardware foresees.
+      for (uint32_t i = first; i < ends_[bucket]; i += 16) {
+        __builtin_prefetch(sorted_codes_ + i, 1);
+        __builtin_prefetch(keys_ + i, 1);
+      }
+      const Room room{sorted_codes_, keys_, begins_ + first + bucket};
+      bucket_segments_[bucket] = count_out(bucket, w, first, room);
+    });
   });
   team.one([&] {
     segments_ = 0;
@@ -22,85 +161,5 @@ void RowOrder::sort_by_buckets(Word* words, Team& team) {
     begins_[segments_] = static_cast<uint32_t>(items_);
   });
 }
-
-// A word is where an item is read, and under it the lower bits of its key.
-template <class Word>
-void RowOrder::fill_buckets(Word* words, Team& team) {
-  constexpr int kLineWords = 64 / sizeof(Word);
-  const int shift = low_bits_;
-  team.one([&] {
-    keys_ = first_keys_;
-    codes_ = sorted_codes_;
-    begins_ = first_codes_;
-    shares_.open(buckets_);
-    uint32_t at = 0;
-    for (int64_t b = 0; b < buckets_; ++b) {
-      for (int w = 0; w < workers_; ++w) {
-        uint32_t& start = starts_[buckets_ * w + b];
-        const uint32_t count = start;
-        start = at;
-        at += count;
-      }
-      ends_[b] = at;
-    }
-  });
-  team.each(workers_, [&](int w, int) {
-    uint32_t* starts = starts_ + buckets_ * w;
-    const uint32_t mask = (uint32_t{1} << shift) - 1;
-    const int64_t first = first_of(w), last = first + found_[w].items;
-    const uint32_t* keys = first_keys_;
-    if (run_) {
-      for (int64_t i = first; i < last; ++i) {
-        Word* to = words + starts[keys[i] >> shift]++;
-        __builtin_prefetch(to + kLineWords, 1);
-        *to = static_cast<Word>(i) << shift | (keys[i] & mask);
-      }
-      return;
-    }
-    const uint32_t* codes = first_codes_;
-    for (int64_t i = first; i < last; ++i) {
-      Word* to = words + starts[keys[i] >> shift]++;
-      __builtin_prefetch(to + kLineWords, 1);
-      *to = static_cast<Word>(codes[i]) << shift | (keys[i] & mask);
-    }
-  });
-}
-
-// Sorts a bucket, and leaves the beginnings of its segments at the same items of begins_, one more
-// for every bucket before, because the last of them may be written twice.
-template <class Word>
-void RowOrder::count_out(const Word* words, int64_t bucket, uint32_t* counts) {
-  const uint32_t first = bucket == 0 ? 0 : ends_[bucket - 1], last = ends_[bucket];
-  bucket_segments_[bucket] = 0;
-  if (first == last) return;
-  const uint32_t places = uint32_t{1} << low_bits_, mask = places - 1;
-  std::memset(counts, 0, places * sizeof(uint32_t));
-  // Every line of these is about to be written, in no order that the hardware foresees.
-  for (uint32_t i = first; i < last; i += 16) {
-    __builtin_prefetch(sorted_codes_ + i, 1);
-    __builtin_prefetch(keys_ + i, 1);
-  }
-  for (uint32_t i = first; i < last; ++i) ++counts[words[i] & mask];
-  const uint32_t base = static_cast<uint32_t>(bucket) << low_bits_;
-  uint32_t* keys = keys_;
-  uint32_t* begins = begins_ + first + bucket;
-  uint32_t segments = 0, at = first;
-  for (uint32_t place = 0; place < places; ++place) {
-    const uint32_t count = counts[place];
-    counts[place] = at;
-    begins[segments] = at;
-    if (count == 0) continue;
-    keys[at] = base + place;
-    at += count;
-    ++segments;
-  }
-  bucket_segments_[bucket] = segments;
-  for (uint32_t i = first; i < last; ++i) {
-    sorted_codes_[counts[words[i] & mask]++] = static_cast<uint32_t>(words[i] >> low_bits_);
-  }
-}
-
-template void RowOrder::sort_by_buckets(uint32_t* words, Team& team);
-template void RowOrder::sort_by_buckets(uint64_t* words, Team& team);
 
 }  // namespace sow::detail

@@ -35,19 +35,42 @@ RowOrder::RowOrder(const Transfer& transfer, const Canonical& canonical, int wor
   passes_ = (bits + tuning::kDigitBits - 1) / tuning::kDigitBits;
   digit_bits_ = (bits + passes_ - 1) / passes_;
   low_bits_ = std::max({std::min(bits - 4, tuning::kBucketBits), bits - tuning::kDigitBits, 1});
-  bucketed_ = low_bits_ <= tuning::kDigitBits && places_.count() / 16 <= capacity_;
+  // Words, and what is left of blocks, are counted in 32 bits.
+  bucketed_ = low_bits_ <= tuning::kDigitBits && places_.count() / 16 <= capacity_ &&
+              capacity_ <= INT32_MAX;
   narrow_ = bits_of(run_ ? capacity_ : sources_.count()) + low_bits_ <= 32;
   buckets_ = bucketed_ ? ((places_.count() - 1) >> low_bits_) + 1 : 0;
+  take_memory(carver);
+}
+
+void RowOrder::take_memory(Carver& carver) {
+  constexpr int kMostBlockBits = 9;
   first_keys_ = carver.take<uint32_t>(capacity_ + 1);
   first_codes_ = carver.take<uint32_t>(capacity_ + buckets_ + 1);
-  sorting_ = carver.take<char>((capacity_ + 1) * 8);
-  sorted_codes_ = narrow_ || !bucketed_ ? reinterpret_cast<uint32_t*>(sorting_) + capacity_ + 1
-                                        : carver.take<uint32_t>(capacity_);
-  starts_ = carver.take<uint32_t>(workers * std::max(buckets_, int64_t{1} << digit_bits_));
+  sorted_codes_ = carver.take<uint32_t>(capacity_ + 1);
+  found_ = carver.take<Found>(workers_);
+  if (!bucketed_) {
+    words_ = carver.take<char>((capacity_ + 1) * 4);
+    starts_ = carver.take<uint32_t>(workers_ * (int64_t{1} << digit_bits_));
+    return;
+  }
+  // A bucket's last block is half empty: small ones, where there are few items a bucket.
+  const int64_t share = (capacity_ + workers_ - 1) / workers_;
+  while (block_bits_ < kMostBlockBits && share >> (block_bits_ + 3) > buckets_) ++block_bits_;
+  blocks_ = (share >> block_bits_) + buckets_;
+  words_ = carver.take<char>((blocks_ * workers_ << block_bits_) * (narrow_ ? 4 : 8));
+  links_ = carver.take<uint32_t>(blocks_ * workers_);
+  tops_ = carver.take<uint32_t>(workers_ * stride());
+  full_ = carver.take<uint32_t>(workers_ * stride());
   ends_ = carver.take<uint32_t>(buckets_);
   bucket_segments_ = carver.take<uint32_t>(buckets_);
-  counts_ = carver.take<uint32_t>(bucketed_ ? int64_t{workers} << low_bits_ : 0);
-  found_ = carver.take<Found>(workers);
+  counts_ = carver.take<uint32_t>(int64_t{workers_} << low_bits_);
+  room_ = std::min(capacity_ / buckets_ * 4 + 64, tuning::kRoomItems);
+  rooms_ = carver.take<uint32_t>(workers_ * (2 * room_ + (int64_t{2} << low_bits_)));
+}
+
+bool RowOrder::can_check(const Transfer& transfer, const Canonical& canonical) {
+  return CodeReader::can_check(transfer, canonical, item_places(transfer));
 }
 
 bool RowOrder::is_run() const {
@@ -60,7 +83,7 @@ void RowOrder::build(const OuterBase& base) {
   parallel_team(workers_, [&](Team& team) { build(base, team); });
 }
 
-void RowOrder::build(const OuterBase& base, Team& team) {
+bool RowOrder::take(const OuterBase& base, Team& team) {
   team.each(workers_, [&](int worker, int) {
     if (run_) {
       decode_run(base, worker);
@@ -70,50 +93,70 @@ void RowOrder::build(const OuterBase& base, Team& team) {
   });
   team.one([&] {
     items_ = 0;
-    for (int w = 0; w < workers_; ++w) items_ += found_[w].items;
-    sorted_ = is_sorted();
-    if (bucketed_ && !sorted_) return;
-    if (run_) {
-      for (int64_t i = 0; i < items_; ++i) first_codes_[i] = static_cast<uint32_t>(i);
-    } else {
-      close_gaps();
+    good_ = true;
+    for (int w = 0; w < workers_; ++w) {
+      items_ += found_[w].items;
+      good_ = good_ && found_[w].good;
     }
+    sorted_ = is_sorted();
+  });
+  if (!good_) return false;
+  if (sorted_ || !bucketed_) return true;
+  team.each(workers_, [&](int worker, int) { deal_rest(worker); });
+  team.one([&] { measure_buckets(); });
+  return true;
+}
+
+void RowOrder::finish(Team& team) {
+  if (bucketed_ && !sorted_) return sort_by_buckets(team);
+  if (run_) {
+    team.each(workers_, [&](int w, int) {
+      for (int64_t i = first_of(w); i < first_of(w + 1); ++i)
+        first_codes_[i] = static_cast<uint32_t>(i);
+    });
+  }
+  team.one([&] {
+    if (!run_) close_gaps();
     keys_ = first_keys_;
     codes_ = first_codes_;
   });
-  if (sorted_) return find_segments(first_keys_, reinterpret_cast<uint32_t*>(sorting_), team);
-  if (!bucketed_) return sort_by_digits(team);
-  if (narrow_) return sort_by_buckets(reinterpret_cast<uint32_t*>(sorting_), team);
-  sort_by_buckets(reinterpret_cast<uint64_t*>(sorting_), team);
+  if (sorted_) return find_segments(first_keys_, sorted_codes_, team);
+  sort_by_digits(team);
 }
 
+// Keys are kept while they ascend; with the first that does not, all are dealt.
 void RowOrder::decode_run(const OuterBase& base, int worker) {
   CodeReader reader(transfer_, canonical_, kNoKernels, places_);
+  if (checks_) reader.check_keys();
   const int64_t first = first_of(worker), last = first_of(worker + 1);
-  uint32_t* keys = first_keys_ + first;
-  uint32_t* counts = starts_ + buckets_ * worker;
-  if (bucketed_) std::memset(counts, 0, static_cast<size_t>(buckets_) * sizeof(uint32_t));
   uint32_t before = 0;
-  bool ascending = true;
-  reader.read_codes(base, first, last, [&](const uint32_t* found, int count) {
-    uint32_t falls = found[0] < before;
-    for (int i = 1; i < count; ++i) falls |= static_cast<uint32_t>(found[i] < found[i - 1]);
-    ascending = ascending && falls == 0;
-    before = found[count - 1];
-    std::memcpy(keys, found, static_cast<size_t>(count) * sizeof(uint32_t));
-    keys += count;
-    if (!bucketed_) return;
-    for (int i = 0; i < count; ++i) ++counts[found[i] >> low_bits_];
+  bool ascending = true, good = true;
+  for (int64_t at = first; at < last && good && (ascending || !bucketed_);) {
+    const int64_t end = std::min<int64_t>(last, at + kTileItems);
+    good = reader.read_codes(base, at, end, [&](const uint32_t* found, int count) {
+      uint32_t falls = found[0] < before;
+      for (int i = 1; i < count; ++i) falls |= static_cast<uint32_t>(found[i] < found[i - 1]);
+      ascending = ascending && falls == 0;
+      before = found[count - 1];
+      std::memcpy(first_keys_ + at, found, static_cast<size_t>(count) * sizeof(uint32_t));
+      at += count;
+    });
+  }
+  found_[worker] = {
+      last - first, 0, last > first ? first_keys_[first] : 0, before, ascending, false, good, 0};
+  if (ascending || !bucketed_ || !good) return;
+  open_hand(worker);
+  int64_t source = first;
+  found_[worker].good = reader.read_codes(base, first, last, [&](const uint32_t* found, int count) {
+    deal(worker, found, count, source, nullptr);
+    source += count;
   });
-  found_[worker] = {last - first, 0, last > first ? first_keys_[first] : 0, before, ascending};
 }
 
 void RowOrder::decode(const OuterBase& base, int worker) {
   UpdateReader reader(transfer_, canonical_, kNoKernels);
   uint32_t* keys = first_keys_ + first_of(worker);
   uint32_t* codes = first_codes_ + first_of(worker);
-  uint32_t* counts = starts_ + buckets_ * worker;
-  if (bucketed_) std::memset(counts, 0, static_cast<size_t>(buckets_) * sizeof(uint32_t));
   const PlaceCode places = places_, sources = sources_;
   int64_t kept = 0;
   uint32_t before = 0;
@@ -128,10 +171,9 @@ void RowOrder::decode(const OuterBase& base, int worker) {
           keys[kept + i] = key;
           codes[kept + i] = static_cast<uint32_t>(sources.code_of(from[i] - base.src));
         }
-        for (int i = 0; i < count && bucketed_; ++i) ++counts[keys[kept + i] >> low_bits_];
         kept += count;
       });
-  found_[worker] = {kept, 0, kept > 0 ? keys[0] : 0, before, ascending};
+  found_[worker] = {kept, 0, kept > 0 ? keys[0] : 0, before, ascending, false, true, 0};
 }
 
 bool RowOrder::is_sorted() const {
@@ -163,7 +205,7 @@ void RowOrder::sort_by_digits(Team& team) {
   const uint32_t mask = static_cast<uint32_t>(digits - 1);
   uint32_t* keys = first_keys_;
   uint32_t* codes = first_codes_;
-  uint32_t* next_keys = reinterpret_cast<uint32_t*>(sorting_);
+  uint32_t* next_keys = reinterpret_cast<uint32_t*>(words_);
   uint32_t* next_codes = sorted_codes_;
   for (int shift = 0; shift < passes_ * digit_bits_; shift += digit_bits_) {
     team.each(workers_, [&](int w, int) {

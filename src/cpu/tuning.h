@@ -30,6 +30,9 @@ inline constexpr int kDigitBits = 11;
 // Places of a bucket of items: they are counted out in the first-level cache.
 inline constexpr int kBucketBits = 8;
 
+// Items of a bucket that is sorted and folded at once, at most.
+inline constexpr int64_t kRoomItems = 32768;
+
 // Destination rows with more items than this are cut into chunks when they would hold up a worker.
 inline constexpr int64_t kLongItems = 2048;
 inline constexpr int64_t kChunkItems = 1024;

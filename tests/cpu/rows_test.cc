@@ -5,6 +5,7 @@
 #include "core/isa.h"
 #include "cpu/strategies.h"
 #include "fold_problem.h"
+#include "sow/sow.h"
 
 namespace sow::detail {
 namespace {
@@ -13,6 +14,7 @@ struct DenseRows {
   int64_t items = 1, columns = 1, places = 1;
   int64_t shift = 0;  // elements from the beginning of a line to the source
   bool sorted = false;
+  bool even = false;  // no place has far more than others
 };
 
 Problem make(std::mt19937_64& random, const DenseRows& rows, DType dtype, Reduce reduce,
@@ -34,8 +36,9 @@ Problem make(std::mt19937_64& random, const DenseRows& rows, DType dtype, Reduce
   std::vector<int64_t> keys(static_cast<size_t>(rows.items));
   // Half of them meet in one place, the rest lie anywhere.
   for (int64_t& key : keys)
-    key = random() % 2 ? rows.places / 3
-                       : static_cast<int64_t>(random() % static_cast<uint64_t>(rows.places));
+    key = !rows.even && random() % 2
+              ? rows.places / 3
+              : static_cast<int64_t>(random() % static_cast<uint64_t>(rows.places));
   if (rows.sorted) std::sort(keys.begin(), keys.end());
   problem.keys.emplace_back(keys.size() * sizeof(int64_t));
   std::memcpy(problem.keys[0].data(), keys.data(), problem.keys[0].size());
@@ -89,11 +92,46 @@ TEST(RowsInOrder, GiveTheReferenceBits) {
   std::mt19937_64 random(4);
   for (const DenseRows rows :
        {DenseRows{5000, 3, 4000}, DenseRows{20000, 2, 300}, DenseRows{300, 4, 100000},
-        DenseRows{5000, 3, 4000, 0, true}, DenseRows{300, 4, 100000, 0, true}}) {
-    const Problem problem = make(random, rows, DType::float32, Reduce::mul, Values::plain);
-    const Bytes expected = result_of(problem, k_reference, 1);
-    for (const int threads : {1, 2, 5})
-      ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected) << problem.text;
+        DenseRows{5000, 3, 4000, 0, true}, DenseRows{300, 4, 100000, 0, true},
+        DenseRows{9000, 3, 9000, 0, false, true}, DenseRows{20000, 2, 300, 0, false, true},
+        DenseRows{30000, 17, 2500, 0, false, true}}) {
+    for (const Reduce reduce : {Reduce::mul, Reduce::add}) {
+      const Problem problem = make(random, rows, DType::float32, reduce, Values::plain);
+      const Bytes expected = result_of(problem, k_reference, 1);
+      for (const int threads : {1, 2, 3, 5})
+        ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected) << problem.text;
+    }
+  }
+}
+
+// The bad key is named, wherever it is, and the destination is as it was.
+TEST(RowsInOrder, ABadKeyWritesNothing) {
+  constexpr int64_t kItems = 20000, kColumns = 3;
+  const ForceStrategy forced("ordered");
+  std::mt19937_64 random(5);
+  for (const int64_t places : {40, 3000, 1000000}) {
+    for (const bool sorted : {false, true}) {
+      for (const int64_t at : {int64_t{0}, kItems / 2, kItems - 1}) {
+        std::vector<int64_t> keys(kItems);
+        for (int64_t& key : keys)
+          key = static_cast<int64_t>(random() % static_cast<uint64_t>(places));
+        if (sorted) std::sort(keys.begin(), keys.end());
+        keys[static_cast<size_t>(at)] = at == 0 ? -places - 1 : places;
+        const Tensor x = Tensor::ones({places, kColumns}, DType::float32);
+        const Tensor src = Tensor::full({kItems, kColumns}, 7, DType::float32);
+        try {
+          index_add_(x, 0, Tensor::of(keys, {kItems}), src);
+          FAIL() << places;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::index);
+          EXPECT_NE(std::string(error.what()).find("[" + std::to_string(at) + "]"),
+                    std::string::npos)
+              << error.what();
+        }
+        const float* data = static_cast<const float*>(x.data());
+        EXPECT_TRUE(std::all_of(data, data + places * kColumns, [](float v) { return v == 1; }));
+      }
+    }
   }
 }
 
