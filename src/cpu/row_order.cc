@@ -70,7 +70,7 @@ void RowOrder::take_memory(Carver& carver) {
 }
 
 bool RowOrder::can_check(const Transfer& transfer, const Canonical& canonical) {
-  return CodeReader::can_check(transfer, canonical, item_places(transfer));
+  return CodeReader::can_decode(transfer, canonical, item_places(transfer));
 }
 
 bool RowOrder::is_run() const {
