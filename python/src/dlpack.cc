@@ -167,14 +167,39 @@ Tensor from_capsule(nb::handle object, const TypeInfo& info, Site site, Access a
   return view(managed->tensor, false, owner, site, object);
 }
 
-bool attribute_is(nb::handle object, PyObject* name, PyObject* value) {
-  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+// What a class says of a name, where it says it itself: asking the class's own descriptor spares the
+// look through all classes that it is derived from. Looked up once; null where there is none.
+struct Answer {
+  PyObject* name;
+  PyTypeObject* type = nullptr;
+  PyObject* descriptor = nullptr;
+
+  PyObject* of(nb::handle object, const TypeInfo& info) {
+    if (!info.exact) return nullptr;
+    if (type == nullptr) {
+      type = Py_TYPE(object.ptr());  // known, and so kept
+      descriptor = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name);
+      PyErr_Clear();
+    }
+    return type == Py_TYPE(object.ptr()) ? descriptor : nullptr;
+  }
+};
+
+bool attribute_is(nb::handle object, const TypeInfo& info, Answer& answer, PyObject* value) {
+  PyObject* own = answer.of(object, info);
+  const descrgetfunc get = own ? Py_TYPE(own)->tp_descr_get : nullptr;
+  nb::object found = nb::steal(
+      get ? get(own, object.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())))
+          : PyObject_GetAttr(object.ptr(), answer.name));
   if (!found) PyErr_Clear();
   return found.ptr() == value;
 }
 
-bool method_is_true(nb::handle object, PyObject* name) {
-  nb::object found = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
+bool method_is_true(nb::handle object, const TypeInfo& info, Answer& answer) {
+  PyObject* self = object.ptr();
+  PyObject* own = answer.of(object, info);
+  nb::object found = nb::steal(own ? PyObject_Vectorcall(own, &self, 1, nullptr)
+                                   : PyObject_CallMethodNoArgs(self, answer.name));
   if (!found) PyErr_Clear();
   return found.ptr() == Py_True;
 }
@@ -183,27 +208,27 @@ bool may_differentiate(DlType type) {
   return type.code == kDlFloat || type.code == kDlBfloat || type.code == kDlComplex;
 }
 
-bool wants_gradient(nb::handle object, Kind kind) {
-  static PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
-  static PyObject* stop_gradient = PyUnicode_InternFromString("stop_gradient");
-  return kind == Kind::paddle ? attribute_is(object, stop_gradient, Py_False)
-                              : attribute_is(object, requires_grad, Py_True);
+bool wants_gradient(nb::handle object, const TypeInfo& info) {
+  static Answer requires_grad{PyUnicode_InternFromString("requires_grad")};
+  static Answer stop_gradient{PyUnicode_InternFromString("stop_gradient")};
+  return info.kind == Kind::paddle ? attribute_is(object, info, stop_gradient, Py_False)
+                                   : attribute_is(object, info, requires_grad, Py_True);
 }
 
 // Gradients are not looked at by the C tables, and lost by DLPack.
-void check_gradient(nb::handle object, Kind kind, Site site) {
-  if (wants_gradient(object, kind)) {
+void check_gradient(nb::handle object, const TypeInfo& info, Site site) {
+  if (wants_gradient(object, info)) {
     refuse(PyExc_RuntimeError, site, object,
            " that requires a gradient, which sow would not see; pass detach() of it");
   }
 }
 
 // torch may negate or conjugate a tensor by setting a bit that DLPack does not carry.
-bool is_lazy(nb::handle object, DlType type) {
-  static PyObject* is_neg = PyUnicode_InternFromString("is_neg");
-  static PyObject* is_conj = PyUnicode_InternFromString("is_conj");
-  return method_is_true(object, is_neg) ||
-         (type.code == kDlComplex && method_is_true(object, is_conj));
+bool is_lazy(nb::handle object, const TypeInfo& info, DlType type) {
+  static Answer is_neg{PyUnicode_InternFromString("is_neg")};
+  static Answer is_conj{PyUnicode_InternFromString("is_conj")};
+  return method_is_true(object, info, is_neg) ||
+         (type.code == kDlComplex && method_is_true(object, info, is_conj));
 }
 
 struct Shared {  // what a DLPack consumer holds
@@ -251,8 +276,8 @@ Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access ac
   }
   if ((info.kind == Kind::torch || info.kind == Kind::paddle) &&
       may_differentiate(borrowed.dtype)) {
-    check_gradient(object, info.kind, site);
-    if (info.kind == Kind::torch && is_lazy(object, borrowed.dtype)) {
+    check_gradient(object, info, site);
+    if (info.kind == Kind::torch && is_lazy(object, info, borrowed.dtype)) {
       if (access == Access::write) {
         refuse(PyExc_ValueError, site, object, " that is negated or conjugated only when read");
       }
@@ -278,8 +303,8 @@ void add_dlpack(nb::handle object, const TypeInfo& info, Fingerprint& print) {
                    seen.ndim, seen.shape, seen.strides,
                    static_cast<char*>(seen.data) + seen.byte_offset);
   if (!print.good() || !may_differentiate(seen.dtype)) return;
-  if (wants_gradient(object, info.kind) ||
-      (info.kind == Kind::torch && is_lazy(object, seen.dtype))) {
+  if (wants_gradient(object, info) ||
+      (info.kind == Kind::torch && is_lazy(object, info, seen.dtype))) {
     print.spoil();
   }
 }

@@ -82,8 +82,9 @@ void mark_written(nb::handle object, const TypeInfo& info) {
     static nb::handle increment = function_if_any("torch._C", "_increment_version");
     static nb::handle slow = function_of("torch.autograd.graph", "increment_version");
     nb::object argument = increment ? nb::steal(PyTuple_Pack(1, object.ptr())) : nb::borrow(object);
+    PyObject* given = argument.ptr();
     nb::object done = nb::steal(
-        PyObject_CallOneArg((increment ? increment : slow).ptr(), argument.ptr()));
+        PyObject_Vectorcall((increment ? increment : slow).ptr(), &given, 1, nullptr));
     if (!done) throw nb::python_error();
     return;
   }
