@@ -114,11 +114,10 @@ struct FoldKernels {
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,
                           int64_t room);
 
-  // Sums in one float64 a place of a block, where there is such a way (else null): opened together;
-  // adding returns false if something may not be exact; places that are met are written at the end.
-  void (*open_sums)(const Block&, int64_t places, double* sums);
-  bool (*add_to_sums)(double* sums, const uint32_t* cells, const char* values, int64_t count);
-  void (*write_sums)(const Block&, const double* sums, const uint32_t* cells, int64_t count);
+  // Sums in one float64 a place of a block, where there is such a way (else null). False, with nothing
+  // written, if something may not be exact.
+  bool (*sum_plainly)(const Block&, int64_t places, double* sums, const uint32_t* cells,
+                      const char* values, int64_t count);
 
   // Blocks of which few places are met. First every update is counted in `met` (up to 2); then
   // places that are met once are written, and their counts cleared. What is left over goes to

@@ -32,9 +32,7 @@ const FoldKernels* kernels_of() {
     k.finish = Cell::finish;
     k.merge = Cell::merge;
     if constexpr (is_float_element<T> && sizeof(T) < sizeof(double) && R == Reduce::add) {
-      k.open_sums = PlainSums<T>::open;
-      k.add_to_sums = PlainSums<T>::add;
-      k.write_sums = PlainSums<T>::write;
+      k.sum_plainly = PlainSums<T>::run;
     }
     if constexpr (may_refuse<T, R>) {
       k.long_size = sizeof(typename A::Long);

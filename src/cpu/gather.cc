@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kGrainBytes = 64 << 10;  // random reads: fewer bytes keep a thread busy
 constexpr int kPiecesAThread = 8;
-constexpr int64_t kAhead = 8;         // rows, of which the first bytes are asked for early
+constexpr int64_t kAhead = 8;  // rows, of which the first bytes are asked for early
 constexpr int64_t kAheadBytes = 512;
 constexpr int64_t kShort = 16;  // an axis shorter than this is no inner loop if there is a longer
 
@@ -47,8 +47,8 @@ Order choose_order(const Canonical& canonical, int64_t row_bytes, int threads) {
     order.length = outer[order.axis].size;
     order.others = canonical.outer_count / order.length;
   }
-  const int wanted = choose_pieces(canonical.outer_count * row_bytes, kGrainBytes, threads,
-                                   kPiecesAThread);
+  const int wanted =
+      choose_pieces(canonical.outer_count * row_bytes, kGrainBytes, threads, kPiecesAThread);
   if (order.others < wanted) {
     const int64_t share = order.length * order.others / wanted;
     order.tile = std::clamp<int64_t>(share, 1, kTileItems);
@@ -91,6 +91,8 @@ class Gatherer {
     const int64_t bytes = canonical.row.size * width_;
     streaming_ = canonical.row.dst == 1 && canonical.row.src == 1 && bytes >= 64 &&
                  bytes * canonical.outer_count >= kStreamingBytes && can_stream();
+    is_plain_ = canonical.row.size == 1 && transfer.src_index.size() == 1 &&
+                transfer.bounds != Bounds::drop && transfer.bounds != Bounds::clip;
   }
 
   void run_unit(int64_t unit) const {
@@ -102,9 +104,13 @@ class Gatherer {
     const int64_t other = last ? unit / order_.tiles : unit % order_.others;
     const int64_t first = (last ? unit % order_.tiles : unit / order_.others) * order_.tile;
     const int64_t count = std::min(order_.tile, order_.length - first);
+    static const Axis kSingle;
+    const Axis& axis = order_.axis < 0 ? kSingle : canonical_.outer[order_.axis];
+    const OuterBase at = begin_of(axis, other, first);
+    if (is_plain_ && !axis.index.empty()) return move_plain(axis, at, count);
     int64_t offsets[kTileItems];
-    const int64_t dst = decode(other, first, count, offsets);
-    const int64_t stride = order_.axis < 0 ? 0 : canonical_.outer[order_.axis].dst;
+    decode(axis, at, count, offsets);
+    const int64_t dst = at.dst, stride = axis.dst;
     if (canonical_.row.size == 1) {
       with_width(static_cast<size_t>(width_), [&](auto width) {
         move_elements<decltype(width)::value>(dst, stride, offsets, count);
@@ -117,32 +123,62 @@ class Gatherer {
   }
 
  private:
-  // Source offsets of `count` positions along the axis, and the destination's of the first.
-  int64_t decode(int64_t other, int64_t first, int64_t count, int64_t* offsets) const {
-    static const Axis kSingle;
-    const Axis& axis = order_.axis < 0 ? kSingle : canonical_.outer[order_.axis];
-    int64_t dst = first * axis.dst;
-    int64_t src = first * axis.src;
+  // Where `count` positions along the axis begin.
+  OuterBase begin_of(const Axis& axis, int64_t other, int64_t first) const {
+    OuterBase at;
+    at.dst = first * axis.dst;
+    at.src = first * axis.src;
     const size_t components = transfer_.src_index.size();
-    Dims place(components, 0);
-    for (size_t k = 0; k < axis.index.size(); ++k) place[k] = first * axis.index[k];
+    at.index.resize(components);
+    for (size_t k = 0; k < axis.index.size(); ++k) at.index[k] = first * axis.index[k];
     for (int d = static_cast<int>(canonical_.outer.size()) - 1; d >= 0; --d) {
       if (d == order_.axis) continue;
       const Axis& around = canonical_.outer[d];
-      const int64_t at = other % around.size;
+      const int64_t position = other % around.size;
       other /= around.size;
-      dst += at * around.dst;
-      src += at * around.src;
-      for (size_t k = 0; k < components; ++k) place[k] += at * around.index[k];
+      at.dst += position * around.dst;
+      at.src += position * around.src;
+      for (size_t k = 0; k < components; ++k) at.index[k] += position * around.index[k];
     }
-    for (int64_t i = 0; i < count; ++i) offsets[i] = src + i * axis.src;
-    for (size_t k = 0; k < components; ++k) {
+    return at;
+  }
+
+  // Source offsets of the positions.
+  void decode(const Axis& axis, const OuterBase& at, int64_t count, int64_t* offsets) const {
+    for (int64_t i = 0; i < count; ++i) offsets[i] = at.src + i * axis.src;
+    for (size_t k = 0; k < transfer_.src_index.size(); ++k) {
       const IndexOperand& index = transfer_.src_index[k];
       const int64_t stride = axis.index.empty() ? 0 : axis.index[k];
       const auto add = index.dtype == DType::int32 ? add_keys<int32_t> : add_keys<int64_t>;
-      add(index, transfer_.bounds, place[k], stride, count, offsets);
+      add(index, transfer_.bounds, at.index[k], stride, count, offsets);
     }
-    return dst;
+  }
+
+  // Elements by one checked index: straight from the keys.
+  void move_plain(const Axis& axis, const OuterBase& at, int64_t count) const {
+    const bool narrow = transfer_.src_index[0].dtype == DType::int32;
+    with_width(static_cast<size_t>(width_), [&](auto width) {
+      constexpr int kWidth = decltype(width)::value;
+      narrow ? move_keyed<kWidth, int32_t>(axis, at, count)
+             : move_keyed<kWidth, int64_t>(axis, at, count);
+    });
+  }
+
+  template <int Width, class Key>
+  void move_keyed(const Axis& axis, const OuterBase& at, int64_t count) const {
+    const IndexOperand& index = transfer_.src_index[0];
+    const Key* keys = reinterpret_cast<const Key*>(index.data) + at.index[0];
+    auto* to = reinterpret_cast<Word<Width>*>(transfer_.dst.data) + at.dst;
+    const auto* src = reinterpret_cast<const Word<Width>*>(transfer_.src.data) + at.src;
+    const int64_t extent = index.extent, scale = index.scale;
+    const auto wrapped = [&](int64_t key) { return key + (key >> 63 & extent); };
+    if (axis.dst == 1 && axis.index[0] == 1 && axis.src == 0 && scale == 1) {
+      for (int64_t i = 0; i < count; ++i) to[i] = src[wrapped(keys[i])];
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      to[i * axis.dst] = src[i * axis.src + scale * wrapped(keys[i * axis.index[0]])];
+    }
   }
 
   template <int Width>
@@ -188,6 +224,7 @@ class Gatherer {
   const Order& order_;
   int64_t width_;
   bool streaming_ = false;
+  bool is_plain_ = false;
 };
 
 int64_t row_bytes(const Transfer& transfer, const Canonical& canonical) {
@@ -221,12 +258,9 @@ void run(const Transfer& transfer, const Canonical& canonical, const Plan& plan,
 }  // namespace
 
 const Strategy k_gather = {
-    "gather",
-    "reads rows or elements through the index into a strided destination",
-    supports,
-    cost,
-    workspace,
-    run,
+    "gather",  "reads rows or elements through the index into a strided destination",
+    supports,  cost,
+    workspace, run,
 };
 
 }  // namespace sow::detail

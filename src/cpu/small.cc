@@ -34,7 +34,7 @@ bool supports(const Transfer& t, const Canonical& c) {
   const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
   const int64_t places = all_places(t, c).count();
   if (is_applied(t, kernels)) return places < int64_t{1} << 32;
-  return kernels.add_to_sums != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
+  return kernels.sum_plainly != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
          k_tile.supports(t, c);
 }
 
@@ -163,10 +163,7 @@ void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
     if (is_applied(t, kernels))
       return kernels.apply_to_block(block, run.cells, run.values, run.count);
     auto* sums = reinterpret_cast<double*>(memory);
-    kernels.open_sums(block, places.count(), sums);
-    if (kernels.add_to_sums(sums, run.cells, run.values, run.count)) {
-      return kernels.write_sums(block, sums, run.cells, run.count);
-    }
+    if (kernels.sum_plainly(block, places.count(), sums, run.cells, run.values, run.count)) return;
     k_tile.run(t, c, Plan{&k_tile, 1, k_tile.workspace(t, c, 1)}, memory);
   });
 }
