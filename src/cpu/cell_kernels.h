@@ -105,6 +105,49 @@ struct CellKernels {
     }
   }
 
+  // Extremes of floats, as apply_to_block: in cells of ordered integers, so that an update needs no
+  // test for NaN. False: an old value has bits that would not come back; nothing was done.
+  static bool open_extremes(const Block& block, int64_t count, char* cells) {
+    if constexpr (kExtreme && is_float_element<T>) {
+      if (block.step == 1) return open_keys<1>(block, count, reinterpret_cast<State*>(cells));
+      return open_keys<0>(block, count, reinterpret_cast<State*>(cells));
+    }
+    return false;
+  }
+  template <int Step>
+  static bool open_keys(const Block& block, int64_t count, State* states) {
+    using Bits = typename FloatTraits<T>::Bits;
+    const T* old = reinterpret_cast<const T*>(block.first);
+    const int64_t step = Step == 0 ? block.step : Step;
+    Bits changed = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      states[i] = A::key_of(old[i * step]);
+      changed = static_cast<Bits>(
+          changed | (bit_cast<Bits>(A::value_of(states[i])) ^ bit_cast<Bits>(old[i * step])));
+    }
+    return changed == 0;
+  }
+  static void add_extremes(char* cells, const uint32_t* ids, const char* values, int64_t count) {
+    constexpr int kBatch = 64;
+    State* states = reinterpret_cast<State*>(cells);
+    for (int64_t first = 0; first < count; first += kBatch) {
+      const int size = static_cast<int>(std::min<int64_t>(kBatch, count - first));
+      State batch[kBatch];
+      as_states(values + first * static_cast<int64_t>(sizeof(T)), size, batch);
+      for (int i = 0; i < size; ++i) {
+        // A branch would be wrong as often as right.
+        const State old = states[ids[first + i]];
+        const State wins = static_cast<State>(-static_cast<State>(is_beyond(batch[i], old)));
+        states[ids[first + i]] = static_cast<State>(old ^ ((old ^ batch[i]) & wins));
+      }
+    }
+  }
+  static void close_extremes(const Block& block, int64_t count, const char* cells) {
+    const State* states = reinterpret_cast<const State*>(cells);
+    T* to = reinterpret_cast<T*>(block.first);
+    for (int64_t i = 0; i < count; ++i) to[i * block.step] = A::value_of(states[i]);
+  }
+
   static void open_block(const Cells& cells, const Block& block, int64_t count) {
     State* states = reinterpret_cast<State*>(cells.states);
     std::memset(cells.counts, 0, static_cast<size_t>(count) * sizeof(uint32_t));

@@ -100,6 +100,11 @@ struct FoldKernels {
   void (*apply)(const Destination&, const Updates&, int width);
   // The same for places of a block.
   void (*apply_to_block)(const Block&, const uint32_t* cells, const char* values, int64_t count);
+  // The same by way of `state_size` bytes a place, where most places are met and there is such a way
+  // (else null): opening may refuse, before anything was done.
+  bool (*open_extremes)(const Block&, int64_t places, char* cells);
+  void (*add_extremes)(char* cells, const uint32_t* ids, const char* values, int64_t count);
+  void (*close_extremes)(const Block&, int64_t places, const char* cells);
 
   // Cells that are opened together, before any update is known, and written together: for blocks
   // of which most places are met. Rows have one column.

@@ -25,6 +25,11 @@ const FoldKernels* kernels_of() {
     k.open_block = Cell::open_block;
     k.add_to_block = Cell::add_to_block;
     if constexpr (Cell::kExtreme) k.add_often = Cell::add_often;
+    if constexpr (Cell::kExtreme && is_float_element<T>) {
+      k.open_extremes = Cell::open_extremes;
+      k.add_extremes = Cell::add_extremes;
+      k.close_extremes = Cell::close_extremes;
+    }
     k.finish_block = Cell::finish_block;
     k.count_met = Cell::count_met;
     k.write_singles = Cell::write_singles;

@@ -69,7 +69,10 @@ struct Memory {
         folds(carver.take<char>(fold_bytes * layout.deal.workers)) {}
 
   static int64_t bytes_of(const Layout& layout) {
-    if (layout.direct) return 0;
+    if (layout.direct) {
+      const bool cells = layout.kernels->open_extremes != nullptr;
+      return cells ? layout.bucket_places() * layout.kernels->state_size : 0;
+    }
     Carver counter(nullptr);
     if (layout.sparse) {
       SparseFold fold(*layout.kernels, layout.bucket_places(), layout.deal.updates, counter);
@@ -181,11 +184,25 @@ class Partition {
       } else if (block) {
         fold_block(*block, range, b, reader);
       } else {
-        walk([&](const uint32_t* cells, const char* values, int count) {
-          kernels_.apply_to_block(range, cells, values, count);
-        });
+        apply(range, b, reader, memory_.folds + memory_.fold_bytes * w);
       }
     }
+  }
+
+  void apply(const Block& range, int64_t bucket, Dealt::Reader& reader, char* states) const {
+    const int64_t places =
+        std::min(layout_.bucket_places(), layout_.places.count() - (bucket << layout_.deal.bits));
+    const bool often = reader.count() >= places;
+    if (often && kernels_.open_extremes != nullptr &&
+        kernels_.open_extremes(range, places, states)) {
+      reader.read([&](const uint32_t* cells, const char* values, int count) {
+        kernels_.add_extremes(states, cells, values, count);
+      });
+      return kernels_.close_extremes(range, places, states);
+    }
+    reader.read([&](const uint32_t* cells, const char* values, int count) {
+      kernels_.apply_to_block(range, cells, values, count);
+    });
   }
 
   void fold_block(BlockFold& fold, const Block& range, int64_t bucket,

@@ -86,14 +86,22 @@ struct SumEnd {
     const __m256 old = _mm256_loadu_ps(to);
     const __m512d sum = _mm512_maskz_cvtepi64_pd(0xff, cell);
     const __mmask8 some = _mm512_test_epi64_mask(cell, cell);
-    const __mmask8 inexact = _mm512_cmpneq_epi64_mask(_mm512_maskz_cvttpd_epi64(0xff, sum), cell);
     constexpr int kNan = 0x81, kInfinite = 0x18, kMinusZero = 0x04;
-    const __mmask8 special = _mm256_fpclass_ps_mask(old, kNan | kInfinite);
     const __mmask8 delicate = _mm256_fpclass_ps_mask(old, kNan | kMinusZero);
-    const __mmask8 refused =
-        static_cast<__mmask8>((some & (inexact | special)) | (~some & delicate));
     const __m512d a = _mm512_maskz_cvtps_pd(0xff, old), b = _mm512_mul_pd(sum, unit);
     const __m512d total = _mm512_add_pd(a, b);
+    // Nearly always nothing is lost, and one rounding is left: both differences give back a term.
+    __mmask8 exact = _mm512_cmp_pd_mask(_mm512_abs_pd(sum), _mm512_set1_pd(0x1p53), _CMP_LT_OQ);
+    exact = _mm512_mask_cmp_pd_mask(exact, _mm512_sub_pd(total, a), b, _CMP_EQ_OQ);
+    exact = _mm512_mask_cmp_pd_mask(exact, _mm512_sub_pd(total, b), a, _CMP_EQ_OQ);
+    if (__builtin_expect(exact == 0xff && (~some & delicate) == 0, 1)) {
+      _mm256_mask_storeu_ps(to, some, _mm512_maskz_cvtpd_ps(0xff, total));
+      return 0;
+    }
+    const __mmask8 inexact = _mm512_cmpneq_epi64_mask(_mm512_maskz_cvttpd_epi64(0xff, sum), cell);
+    const __mmask8 special = _mm256_fpclass_ps_mask(old, kNan | kInfinite);
+    const __mmask8 refused =
+        static_cast<__mmask8>((some & (inexact | special)) | (~some & delicate));
     const __m512d part = _mm512_sub_pd(total, a);
     const __m512d error =
         _mm512_add_pd(_mm512_sub_pd(a, _mm512_sub_pd(total, part)), _mm512_sub_pd(b, part));
