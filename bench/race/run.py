@@ -220,7 +220,7 @@ def judge(case: Case, entries: list[Entry], bandwidth: float, device: str = "") 
         if not entry.error and (entry.peer not in best or entry.seconds < best[entry.peer].seconds):
             best[entry.peer] = entry
     ours = best.get("sow")
-    others = {name: entry.seconds for name, entry in best.items() if name != "sow"}
+    others: dict[str | None, float] = {name: entry.seconds for name, entry in best.items() if name != "sow"}
     first = min(others, key=lambda name: others[name], default=None)
     goals = []
     # Against the best of all, against a library's best way, or against one way of a library.
