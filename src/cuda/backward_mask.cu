@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t bits = a.ranks.bits[part * 32 + lane];
   const int64_t tile_part = part / kTileParts * kTileParts;
   const int in_tile = lane < part - tile_part ? a.ranks.part[tile_part + lane] : 0;
-  const int64_t base = a.ranks.tile[part / kTileParts] + __reduce_add_sync(~0u, in_tile);
+  const int64_t base = rank_of_tile(a.ranks, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
   int inclusive = __popc(bits);
   for (int step = 1; step < 32; step *= 2) {
     const int other = __shfl_up_sync(~0u, inclusive, step);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
 template <int W>
 __global__ void __launch_bounds__(kThreads)
     clear_values(const __grid_constant__ SplitArgs a, int64_t tiles) {
-  int64_t trues = a.ranks.tile[tiles - 1];
+  int64_t trues = rank_of_tile(a.ranks, tiles - 1);
   for (int i = 0; i < kTileParts; ++i) trues += a.ranks.part[(tiles - 1) * kTileParts + i];
   for (int64_t i = trues + global_thread(); i < a.p.rank_limit; i += grid_threads()) {
     reinterpret_cast<WordOf<W>*>(a.p.dst)[i] = WordOf<W>{};
@@ -103,10 +103,7 @@ bool run_mask_backward(const CudaContext& context, const IndexedBackward& work,
   a.ranks = carve_ranks(carver, tiles, true);
   const DeviceState& device = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
-  const Canonical canonical = {};
-  const Problem none = {};
-  scan_mask({context, {compress, canonical, none, device}, none, device, stream, nullptr, nullptr},
-            a.p, a.ranks);
+  scan_mask(a.p, a.ranks, nullptr, stream);
   with_width(a.p.width, [&](auto w) {
     constexpr int W = decltype(w)::value;
     if constexpr (W == 2 || W == 4 || W == 8) {

@@ -38,6 +38,11 @@ __device__ inline uint32_t read_mask(const MaskProblem& p, int64_t first) {
   return bits;
 }
 
+// The trues before a tile.
+__device__ inline int64_t rank_of_tile(const MaskRanks& ranks, int64_t tile) {
+  return ranks.range[tile >> ranks.shift] + ranks.tile[tile];
+}
+
 // The sum of `value` over the threads before this one, and over the block.
 __device__ inline int scan_block(int value, int& total) {
   __shared__ int warp_sums[kThreads / 32];

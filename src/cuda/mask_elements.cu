@@ -43,16 +43,16 @@ __device__ Unit chosen_value(const MaskProblem& p, int64_t rank, int64_t src) {
 // Any strides, an element a thread at a time.
 template <int W>
 __global__ void __launch_bounds__(kThreads) choose_strided(const __grid_constant__ MaskProblem p, int64_t tiles,
-                                                           const int64_t* tile_rank, const Flag* flag,
-                                                         const __grid_constant__ Alone alone) {
+                                                           const __grid_constant__ MaskRanks known,
+                                                           const __grid_constant__ Alone alone) {
   using Unit = WordOf<W>;
   __shared__ TileRanks ranks;
-  const bool bad = is_bad(flag);
+  const bool bad = is_bad(known.flag);
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t first = tile * kMaskTile;
     __syncthreads();
     rank_tile(p, first, bad, alone, ranks);
-    const int64_t base_rank = tile_rank == nullptr ? 0 : tile_rank[tile];
+    const int64_t base_rank = known.tile == nullptr ? 0 : rank_of_tile(known, tile);
     for (int e = threadIdx.x; e < kMaskTile && first + e < p.mask_count; e += kThreads) {
       const uint32_t bits = ranks.bits[e / 16];
       const bool chosen = (bits >> (e % 16)) & 1;
@@ -169,10 +169,10 @@ __device__ inline void compress_part(const MaskProblem& p, int64_t first, int64_
 // Everything that is not addressed by rank is dense and aligned: a warp takes a part, on its own.
 template <int W, bool Ranked>
 __global__ void __launch_bounds__(kThreads) choose_dense(const __grid_constant__ MaskProblem p, int64_t parts,
-                                                         const MaskRanks known, const Flag* flag) {
+                                                         int64_t begin, const __grid_constant__ MaskRanks known) {
   using Unit = WordOf<W>;
   using Blended = Blend<Unit, Ranked>;
-  const int64_t part = global_thread() / 32;
+  const int64_t part = begin + global_thread() / 32;
   if (part >= parts) return;
   const int64_t first = part * kMaskPart;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -180,14 +180,14 @@ __global__ void __launch_bounds__(kThreads) choose_dense(const __grid_constant__
   Blended blend(p, first);
   if (loads) blend.load_base(0);  // does not wait for the mask
   PartRanks ranks;
-  if (is_bad(flag)) ranks.bits = 0;
+  if (is_bad(known.flag)) ranks.bits = 0;
   else if (known.bits != nullptr) ranks.bits = known.bits[part * 32 + lane];
   else ranks.bits = read_mask(p, first + lane * kMaskPerThread);
   int64_t base_rank = 0;
   if (known.tile != nullptr) {
     const int64_t tile_part = part / kTileParts * kTileParts;
     const int in_tile = lane < part - tile_part ? known.part[tile_part + lane] : 0;
-    base_rank = known.tile[part / kTileParts] + __reduce_add_sync(~0u, in_tile);
+    base_rank = rank_of_tile(known, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
   }
   int inclusive = __popc(ranks.bits);
   for (int step = 1; step < 32; step *= 2) {
@@ -199,6 +199,61 @@ __global__ void __launch_bounds__(kThreads) choose_dense(const __grid_constant__
   for (int step = 0; step < Blended::kSteps; step += Blended::kBatch) {
     if (loads && step > 0) blend.load_base(step);
     blend.run(step, base_rank, ranks);
+  }
+}
+
+// What a warp knows of its part: the trues before it, and each lane's.
+__device__ inline int64_t rank_part(const MaskRanks& known, int64_t part, PartRanks& ranks) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t tile_part = part / kTileParts * kTileParts;
+  ranks.bits = known.bits[part * 32 + lane];
+  const int in_tile = lane < part - tile_part ? known.part[tile_part + lane] : 0;
+  int inclusive = __popc(ranks.bits);
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(~0u, inclusive, step);
+    if (lane >= step) inclusive += other;
+  }
+  ranks.before = inclusive - __popc(ranks.bits);
+  return rank_of_tile(known, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
+}
+
+// Values by their rank into whole parts, 512 positions each, without a look at where the mask ends. In place a
+// pack with all or none of its elements chosen is not read.
+template <int W, bool InPlace>
+__global__ void __launch_bounds__(kThreads) expand_parts(const __grid_constant__ MaskProblem p, int64_t parts,
+                                                         const __grid_constant__ MaskRanks known) {
+  using Unit = WordOf<W>;
+  constexpr int V = 16 / W, kSteps = kMaskPart / (32 * V);
+  const int64_t part = global_thread() / 32;
+  if (part >= parts) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Pack<Unit, V>* const to = reinterpret_cast<Pack<Unit, V>*>(reinterpret_cast<Unit*>(p.dst) + part * kMaskPart) + lane;
+  Pack<Unit, V> value[kSteps];
+  if constexpr (!InPlace) {
+    const auto* from = reinterpret_cast<const Pack<Unit, V>*>(reinterpret_cast<const Unit*>(p.base) + part * kMaskPart) + lane;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) value[s] = from[s * 32];
+  }
+  PartRanks ranks;
+  const Unit* const ranked = reinterpret_cast<const Unit*>(p.src) + rank_part(known, part, ranks);
+  if (is_bad(known.flag)) {
+    if constexpr (InPlace) return;
+    ranks.bits = 0;
+  }
+  uint32_t bits[kSteps];
+  int rank[kSteps];
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    bits[s] = ranks.at<V>((s * 32 + lane) * V, rank[s]);
+    if (InPlace && bits[s] != 0 && bits[s] != (1u << V) - 1) value[s] = to[s * 32];
+  }
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if ((bits[s] >> k) & 1) value[s].at[k] = ranked[rank[s]++];
+    }
+    if (!InPlace || bits[s] != 0) to[s * 32] = value[s];
   }
 }
 
@@ -216,7 +271,7 @@ bool supports(const Case& c) {
 
 double cost(const Case&) { return 1; }  // the only one for its problems
 
-bool reports(const Case& c) { return mask_tiles(make_mask_problem(c.transfer)) == 1; }
+bool reports(const Case&) { return true; }  // the scan does
 
 size_t workspace(const Case& c) {
   const MaskProblem p = make_mask_problem(c.transfer);
@@ -234,19 +289,23 @@ void run(const Launch& launch) {
   spell_out(p, launch.problem_case.transfer, carver.take<char>(1), launch.stream);
   const Alone alone{tiles == 1, make_mask_reporter(launch.context, launch.problem_case.transfer)};
   if (p.side == MaskSide::skip || alone.yes) ranks = {};
-  else scan_mask(launch, p, ranks);
+  else scan_mask(p, ranks, &alone.reporter, launch.stream);
   with_width(p.width, [&](auto w) {
     constexpr int W = decltype(w)::value;
     if (can_be_dense(p) && !alone.yes) {
       const int64_t parts = (p.mask_count + kMaskPart - 1) / kMaskPart;
       const int blocks = blocks_for(parts, kThreads / 32);
       if (p.side == MaskSide::source && p.src != nullptr && p.rank_stride == 1) {
-        choose_dense<W, true><<<blocks, kThreads, 0, launch.stream>>>(p, parts, ranks, launch.flag);
+        const int64_t whole = p.mask_count / kMaskPart;
+        const int most = blocks_for(whole, kThreads / 32);
+        if (p.base == nullptr) expand_parts<W, true><<<most, kThreads, 0, launch.stream>>>(p, whole, ranks);
+        else expand_parts<W, false><<<most, kThreads, 0, launch.stream>>>(p, whole, ranks);
+        if (whole < parts) choose_dense<W, true><<<1, kThreads, 0, launch.stream>>>(p, parts, whole, ranks);
       } else {
-        choose_dense<W, false><<<blocks, kThreads, 0, launch.stream>>>(p, parts, ranks, launch.flag);
+        choose_dense<W, false><<<blocks, kThreads, 0, launch.stream>>>(p, parts, 0, ranks);
       }
     } else {
-      choose_strided<W><<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks.tile, launch.flag, alone);
+      choose_strided<W><<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks, alone);
     }
   });
   check_launch("mask");

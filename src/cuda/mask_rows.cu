@@ -14,13 +14,13 @@ namespace {
 
 // row_rank[m] becomes the rank of mask position m, or -1 where it is false.
 __global__ void __launch_bounds__(kThreads) rank_rows(const __grid_constant__ MaskProblem p, int64_t tiles,
-                                                      const int64_t* tile_rank, int64_t* row_rank, const Flag* flag) {
-  const bool bad = is_bad(flag);
+                                                      const __grid_constant__ MaskRanks ranks, int64_t* row_rank) {
+  const bool bad = is_bad(ranks.flag);
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t first = tile * kMaskTile + threadIdx.x * kMaskPerThread;
     const uint32_t bits = bad ? 0 : read_mask(p, first);
     int total = 0;
-    int64_t rank = scan_block(__popc(bits), total) + (tile_rank == nullptr ? 0 : tile_rank[tile]);
+    int64_t rank = scan_block(__popc(bits), total) + (ranks.tile == nullptr ? 0 : rank_of_tile(ranks, tile));
     for (int i = 0; i < kMaskPerThread && first + i < p.mask_count; ++i) {
       row_rank[first + i] = (bits >> i) & 1 ? rank++ : -1;
     }
@@ -177,7 +177,7 @@ double cost(const Case&) { return 1; }  // the only one for its problems
 bool is_few(const MaskProblem& p) {
   return mask_tiles(p) <= kFewTiles && p.row_is_axis && p.walk.rank > 0 && p.row < (1 << 20);
 }
-bool reports(const Case& c) { return is_few(make_mask_problem(c.transfer)); }
+bool reports(const Case&) { return true; }  // the first block that ranks few rows, or the scan
 
 size_t workspace(const Case& c) {
   const MaskProblem p = make_mask_problem(c.transfer);
@@ -190,10 +190,14 @@ size_t workspace(const Case& c) {
 }
 
 void rank(const Launch& launch, const MaskProblem& p, MaskRanks ranks, int64_t* row_rank) {
-  if (p.side == MaskSide::skip) ranks.tile = nullptr;
-  else scan_mask(launch, p, ranks);
+  if (p.side == MaskSide::skip) {
+    ranks = {};
+  } else {
+    const MaskReporter reporter = make_mask_reporter(launch.context, launch.problem_case.transfer);
+    scan_mask(p, ranks, &reporter, launch.stream);
+  }
   const int64_t tiles = mask_tiles(p);
-  rank_rows<<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks.tile, row_rank, launch.flag);
+  rank_rows<<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks, row_rank);
 }
 
 void run(const Launch& launch) {
