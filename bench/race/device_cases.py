@@ -59,8 +59,9 @@ def elements(own: dict[str, Any]) -> Iterator[Case]:
                                 (8, "8", 0.25)):
         yield rows(f"elements add 2^26 to {name}", n, 1, places, "add", limit=limit * 1e-3, **own)
     yield rows("elements assign 2^26 to 2^24", n, 1, 1 << 24, "assign", limit=3.0e-3, **own)
-    for places in (1024, 8):
-        yield rows(f"elements add f16 2^26 to {places}", n, 1, places, "add", dtype="float16", limit=0.5e-3, **own)
+    yield rows("elements add f16 2^26 to 1024", n, 1, 1024, "add", dtype="float16", limit=0.5e-3, **own)
+    # JAX and CuPy take 2.2 s for 1024 places (H200, 2026-11-15), and longer the fewer there are.
+    yield rows("elements add f16 2^26 to 8", n, 1, 8, "add", dtype="float16", limit=0.5e-3, peers=("sow", "torch"), **own)
 
 
 def device_cases() -> list[Case]:

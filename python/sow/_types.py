@@ -27,6 +27,8 @@ ArrayLike = Union[SupportsDLPack, Number, Nested, bytes, bytearray, memoryview]
 
 IndexLike = Union[ArrayLike, Index]
 Shape = Union[int, Sequence[int]]
+StreamLike = Union[int, Any]
+"""A CUDA stream: torch's, CuPy's, an object with __cuda_stream__, or the number of a cudaStream_t."""
 DTypeLike = Union[DType, str, type, Any]
 
-__all__ = ["A", "ArrayLike", "DTypeLike", "IndexLike", "Shape", "SupportsDLPack"]
+__all__ = ["A", "ArrayLike", "DTypeLike", "IndexLike", "Shape", "StreamLike", "SupportsDLPack"]

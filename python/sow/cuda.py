@@ -63,7 +63,7 @@ def set_debug_checks(on: bool) -> None:
     _core._cuda_set_debug_checks(on)
 
 
-def _number(stream: _Any) -> int:
+def _number(stream: _Any, op: str = "stream") -> int:
     """The cudaStream_t behind a stream of torch or CuPy, one with __cuda_stream__, a number or None."""
     if stream is None:
         return 0
@@ -72,7 +72,10 @@ def _number(stream: _Any) -> int:
             return int(getattr(stream, name))
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
-    return int(stream)
+    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
+        return stream
+    raise TypeError(f"{op}: stream is {stream!r}; it must be a CUDA stream of torch or CuPy, an object with "
+                    "__cuda_stream__, the number of a cudaStream_t, or None")
 
 
 @_contextlib.contextmanager
@@ -81,7 +84,8 @@ def stream(stream: _Any, device: int = 0) -> _Iterator[None]:
 
     Without it they run on the current stream of the library that the first array is from (torch and
     CuPy), else on the default stream. stream is one of torch or CuPy, an object with __cuda_stream__,
-    the number of a cudaStream_t, or None for the default stream.
+    the number of a cudaStream_t, or None for the default stream. For a single call, give it as the
+    call's own stream=; 0 is the default stream there, None the library's own.
 
     >>> with sow.cuda.stream(None):
     ...     sow.cuda.current_stream()

@@ -28,6 +28,7 @@ using AxesArg = Role<struct AxesTag>;             // the same, or None: every ax
 using ReduceArg = Role<struct ReduceTag>;         // a name; None is "assign"
 using BoundsArg = Role<struct BoundsTag>;         // "error", "drop", "clip", "promise"
 using NameArg = Role<struct NameTag>;             // for programs; eager calls do not look at it
+using StreamArg = Role<struct StreamTag>;         // a CUDA stream; None: the arrays' library's own
 using SliceStart = Role<struct SliceStartTag>;    // an int, or None: from the beginning
 using SliceEnd = Role<struct SliceEndTag>;        // an int, or None: to the end
 
@@ -129,6 +130,8 @@ constexpr auto role_name() {
     return const_name("sow._types.Shape | None");
   else if constexpr (std::is_same_v<Tag, ArrayTag> || std::is_same_v<Tag, ValuesTag>)
     return const_name("sow._types.ArrayLike");
+  else if constexpr (std::is_same_v<Tag, StreamTag>)
+    return const_name("sow._types.StreamLike | None");
   else if constexpr (std::is_same_v<Tag, SliceStartTag> || std::is_same_v<Tag, SliceEndTag>)
     return const_name("int");
   else

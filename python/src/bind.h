@@ -23,13 +23,16 @@ std::tuple<const T&...> references(const std::tuple<T...>& values) {
 }
 
 template <auto Function, class... P>
-nb::object call(const OpSite& site, Access access, nb::handle object, P... p) {
+nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg chosen, P... p) {
   const TypeInfo info = info_of(object);
   Shortcut shortcut(site.op, object, info, p...);
-  if (nb::object done = shortcut.run(object)) return done;
+  if (chosen.object.is_none()) {
+    if (nb::object done = shortcut.run(object)) return done;
+  }
   Arguments arguments(site.op, site.names);
   (arguments.prepare(p), ...);
   const Tensor x = arguments.destination(object, access);
+  const GivenStream given(chosen.object, x, site.op);
   const OwnersStream stream(x, object, info);
   // Braces: read from left to right.
   std::tuple<decltype(arguments.read(p))...> parts{arguments.read(p)...};
@@ -65,10 +68,29 @@ class Binder {
     define<In, P...>(keep(std::string(name) + "_"), name, Access::write, names, notes...);
   }
 
-  // An operation that writes nowhere: a gather or a view.
+  // An operation that writes nowhere: a gather.
   template <auto Function, class... P, class... Notes>
   void single(const char* name, const char* first, const Notes&... notes) {
     define<Function, P...>(name, name, Access::read, names_of(first, notes...), notes...);
+  }
+
+  // One that runs nowhere.
+  template <auto Function, class... P, class... Notes>
+  void view(const char* name, const char* first, const Notes&... notes) {
+    const OpSite site{name, names_of(first, notes...)};
+    const char* doc = keep(doc_of(name, name));
+    module_.def(
+        name,
+        [site](Destination x, P... p) {
+          return SameKind{call<Function, P...>(site, Access::read, x.object, {nb::none()}, p...)};
+        },
+        nb::arg(first), notes..., doc);
+    tensor_.def(
+        name,
+        [site](Destination x, P... p) {
+          return OwnKind{call<Function, P...>(site, Access::read, x.object, {nb::none()}, p...)};
+        },
+        notes..., doc);
   }
 
  private:
@@ -77,18 +99,23 @@ class Binder {
               const Notes&... notes) {
     const OpSite site{op, names};
     const char* doc = keep(doc_of(stem, op));
-    module_.def(
-        op,
-        [site, access](Destination x, P... p) {
-          return SameKind{call<Function, P...>(site, access, x.object, p...)};
+    const auto with_stream = [&](auto& scope, auto function, const auto&... first) {
+      using namespace nb::literals;
+      if constexpr ((std::is_same_v<Notes, nb::kw_only> || ...)) {
+        scope.def(op, function, first..., notes..., "stream"_a = nb::none(), doc);
+      } else {
+        scope.def(op, function, first..., notes..., nb::kw_only(), "stream"_a = nb::none(), doc);
+      }
+    };
+    with_stream(
+        module_,
+        [site, access](Destination x, P... p, StreamArg stream) {
+          return SameKind{call<Function, P...>(site, access, x.object, stream, p...)};
         },
-        nb::arg(names[0]), notes..., doc);
-    tensor_.def(
-        op,
-        [site, access](Destination x, P... p) {
-          return OwnKind{call<Function, P...>(site, access, x.object, p...)};
-        },
-        notes..., doc);
+        nb::arg(names[0]));
+    with_stream(tensor_, [site, access](Destination x, P... p, StreamArg stream) {
+      return OwnKind{call<Function, P...>(site, access, x.object, stream, p...)};
+    });
   }
 
   template <class Note>

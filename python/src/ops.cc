@@ -73,16 +73,16 @@ void bind_scatter_nd(nb::module_& module) {
   static const char* const names[] = {"updates", "indices", "shape"};
   module.def(
       "scatter_nd",
-      [](KeysArg indices, Destination updates, ShapeArg shape, BoundsArg bounds) {
+      [](KeysArg indices, Destination updates, ShapeArg shape, BoundsArg bounds, StreamArg stream) {
         constexpr auto scatter = [](const Tensor& updates, const Index& indices,
                                     const Dims& shape) {
           return scatter_nd(indices, updates, shape);
         };
-        return SameKind{call<scatter>({"scatter_nd", names}, Access::read, updates.object, indices,
-                                      shape, bounds)};
+        return SameKind{call<scatter>({"scatter_nd", names}, Access::read, updates.object, stream,
+                                      indices, shape, bounds)};
       },
       "indices"_a, "updates"_a, "shape"_a, nb::kw_only(), "bounds"_a = "error",
-      doc_of("scatter_nd", "scatter_nd").c_str());
+      "stream"_a = nb::none(), doc_of("scatter_nd", "scatter_nd").c_str());
 }
 
 void bind_regular_places(Binder& bind) {
@@ -99,15 +99,15 @@ void bind_regular_places(Binder& bind) {
 }
 
 void bind_views(Binder& bind) {
-  bind.single<diagonal, int64_t, int64_t, int64_t>("diagonal", "x", "offset"_a = 0, "axis1"_a = 0,
-                                                   "axis2"_a = 1);
-  bind.single<select, int64_t, int64_t>("select", "x", "axis"_a, "position"_a);
-  bind.single<slice, int64_t, SliceStart, SliceEnd, int64_t>(  //
+  bind.view<diagonal, int64_t, int64_t, int64_t>("diagonal", "x", "offset"_a = 0, "axis1"_a = 0,
+                                                 "axis2"_a = 1);
+  bind.view<select, int64_t, int64_t>("select", "x", "axis"_a, "position"_a);
+  bind.view<slice, int64_t, SliceStart, SliceEnd, int64_t>(  //
       "slice", "x", "axis"_a, "start"_a = nb::none(), "stop"_a = nb::none(), "step"_a = 1);
-  bind.single<broadcast_to, ShapeArg>("broadcast_to", "x", "shape"_a);
-  bind.single<flatten, int64_t, int64_t>("flatten", "x", "first"_a = 0, "last"_a = -1);
-  bind.single<reshape, ShapeArg>("reshape", "x", "shape"_a);
-  bind.single<transpose, int64_t, int64_t>("transpose", "x", "axis1"_a, "axis2"_a);
+  bind.view<broadcast_to, ShapeArg>("broadcast_to", "x", "shape"_a);
+  bind.view<flatten, int64_t, int64_t>("flatten", "x", "first"_a = 0, "last"_a = -1);
+  bind.view<reshape, ShapeArg>("reshape", "x", "shape"_a);
+  bind.view<transpose, int64_t, int64_t>("transpose", "x", "axis1"_a, "axis2"_a);
 }
 
 }  // namespace

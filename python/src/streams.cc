@@ -32,6 +32,17 @@ std::optional<void*> library_stream(nb::handle object, const TypeInfo& info, int
   return {};
 }
 
+void GivenStream::choose(nb::handle stream, const Tensor& x, const char* op) {
+  const nb::object number = nb::module_::import_("sow.cuda").attr("_number")(stream, op);
+  if (x.device().type == DeviceType::cpu) {
+    raise(PyExc_ValueError,
+          std::string(op) + ": stream is for arrays on a CUDA device; the first one is on the CPU");
+  }
+  chosen.push_back(std::make_unique<cuda::StreamGuard>(pointer_of(number), x.device().index));
+}
+
+void GivenStream::forget() { chosen.pop_back(); }
+
 void OwnersStream::follow(nb::handle object, const TypeInfo& info, int device) {
   if (stream_is_chosen()) return;
   if (const std::optional<void*> stream = library_stream(object, info, device))

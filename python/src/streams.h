@@ -15,6 +15,25 @@ std::optional<void*> library_stream(nb::handle object, const TypeInfo& info, int
 // Whether this thread is inside of sow.cuda.stream(...).
 bool stream_is_chosen();
 
+// While it lives, calls run on the stream that a call was given as its `stream`, if it was.
+class GivenStream {
+ public:
+  GivenStream(nb::handle stream, const Tensor& x, const char* op)
+      : given_(stream.is_valid() && !stream.is_none()) {
+    if (given_) choose(stream, x, op);
+  }
+  ~GivenStream() {
+    if (given_) forget();
+  }
+  GivenStream(const GivenStream&) = delete;
+  GivenStream& operator=(const GivenStream&) = delete;
+
+ private:
+  static void choose(nb::handle stream, const Tensor& x, const char* op);
+  static void forget();
+  bool given_;
+};
+
 // While it lives, calls on a GPU run on the stream of the library that owns `object`.
 class OwnersStream {
  public:

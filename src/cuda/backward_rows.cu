@@ -136,10 +136,62 @@ __device__ void end_place(const RowArgs<T>& a, int64_t dst, bool active, const R
   }
 }
 
+// So many rows of a place fit into a warp's shared memory: of float32 and 64 columns, 24.
+template <class T, int V>
+inline constexpr int kStaged = 6144 / (32 * V * sizeof(T)) < 32 ? 6144 / (32 * V * sizeof(T)) : 32;
+
+template <class Packed>
+__device__ void copy_ahead(Packed* to, const Packed* from) {
+  const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  if constexpr (sizeof(Packed) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+  } else if constexpr (sizeof(Packed) == 8 || sizeof(Packed) == 4) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared), "l"(from), "n"(sizeof(Packed)) : "memory");
+  } else {
+    *to = *from;
+  }
+}
+
+// A place with few updates: they are on their way together, and read once from memory. A lane reads what it
+// has copied itself, so that nobody waits for anybody.
+template <class Rule, int V, class T = typename Rule::Value>
+__device__ void walk_staged(const RowArgs<T>& a, const LanePlace& at, int64_t dst, int64_t begin, int count,
+                            Pack<T, V>* stage) {
+  const int64_t offset = offsets_of(a, begin, count);
+  for (int row = 0; row < count; ++row) {
+    const int64_t from = __shfl_sync(~0u, offset, row);
+    if (at.active) copy_ahead(stage + row * 32, reinterpret_cast<const Pack<T, V>*>(a.b.source + from + at.src));
+  }
+  Rule rule[V];
+  typename Rule::Sum sum[V];
+  typename Rule::Share share[V] = {};
+  begin_place(a, dst, at.active, rule);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll 4
+  for (int row = 0; row < count; ++row) {
+    const Pack<T, V> value = stage[row * 32];
+#pragma unroll
+    for (int v = 0; v < V; ++v) rule[v].add(sum[v], value.at[v]);
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v) rule[v].join(sum[v]);
+  end_place(a, dst, at.active, rule, sum, share);
+  if (a.b.source_grad == nullptr) return;
+#pragma unroll 4
+  for (int row = 0; row < count; ++row) {
+    const Pack<T, V> value = stage[row * 32];
+    Pack<T, V> out;
+#pragma unroll
+    for (int v = 0; v < V; ++v) out.at[v] = rule[v].give(share[v], value.at[v]);
+    put_row<T, V>(a, at, offset, row, out);
+  }
+}
+
 // A warp takes the places whose updates begin among its 32 sorted items; longer ones are listed by the
 // first tile of columns.
 template <class Rule, int V, class T = typename Rule::Value>
 __global__ void __launch_bounds__(kRowThreads) walk_places(const __grid_constant__ RowArgs<T> a) {
+  __shared__ Pack<T, V> staged[kRowThreads / 32][kStaged<T, V> * 32];
   const int64_t count = a.b.positions, first = global_thread() / 32 * 32;
   if (first >= count) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -172,6 +224,10 @@ __global__ void __launch_bounds__(kRowThreads) walk_places(const __grid_constant
       continue;
     }
     const int64_t dst = offset_of_place(a.b.p, place) + at.dst;
+    if (end - begin <= kStaged<T, V>) {
+      walk_staged<Rule, V>(a, at, dst, begin, static_cast<int>(end - begin), staged[threadIdx.x / 32] + lane);
+      continue;
+    }
     Rule rule[V];
     typename Rule::Sum sum[V];
     typename Rule::Share share[V] = {};

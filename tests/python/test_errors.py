@@ -117,3 +117,22 @@ def test_too_large():
         sow.zeros([2**40, 2**40])
     with pytest.raises(MemoryError):
         sow.zeros([2**50])
+
+
+def test_streams_are_for_cuda_arrays():
+    given = x()
+    calls = [("index_add_", (0, [0], np.ones((1, 3), "f4"))), ("masked_fill", (np.ones((2, 3), bool), 0.0)), ("gather", (0, [[0]])),
+             ("add", (1.0,))]
+    for op, arguments in calls:
+        with pytest.raises(ValueError, match=f"{op}: stream is for arrays on a CUDA device"):
+            getattr(sow, op)(given, *arguments, stream=0)
+        with pytest.raises(TypeError, match=f"{op}: stream is 'fast'; it must be a CUDA stream"):
+            getattr(sow, op)(given, *arguments, stream="fast")
+        with pytest.raises(ValueError, match=op):
+            getattr(sow.tensor(given), op)(*arguments, stream=5)
+        getattr(sow, op)(x(), *arguments, stream=None)
+    with pytest.raises(ValueError, match="scatter_nd"):
+        sow.scatter_nd([[0]], np.ones(1, "f4"), [2], stream=0)
+    with pytest.raises(TypeError):
+        sow.transpose(given, 0, 1, stream=0)  # a view runs nowhere
+    assert (given == F4).all()

@@ -126,6 +126,29 @@ def test_a_stream_can_be_chosen():
         assert sow.scatter(x, 0, torch.tensor([1], device="cuda"), 2.0).tolist() == [0, 2, 0]
 
 
+def test_a_call_can_be_given_its_stream():
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    x, index, one = torch.zeros(1 << 20, device="cuda"), torch.arange(1 << 20, device="cuda"), torch.ones(1 << 20, device="cuda")
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        x.add_(1)
+    # After the addition only if it is on that stream, whatever the current one is.
+    sow.scatter_reduce_(x, 0, index, one * 5, "mul", stream=stream)
+    sow.scatter_add_(x, 0, index, one, stream=stream.cuda_stream)
+    doubled = sow.mul(x, 2.0, stream=stream)
+    assert sow.cuda.current_stream() == 0
+    stream.synchronize()
+    assert x.min().item() == 6 and x.max().item() == 6
+    assert doubled.min().item() == 12
+    with pytest.raises(IndexError):
+        sow.index_select(x, 0, torch.tensor([1 << 20], device="cuda"), stream=stream)
+        sow.cuda.synchronize()
+    with pytest.raises(TypeError, match="stream"):
+        sow.index_select(x, 0, index, stream="fast")
+
+
 def test_misaligned_views_are_refused_not_fatal():
     memory = torch.zeros(64, dtype=torch.uint8, device="cuda")
     if cupy is None:
