@@ -10,6 +10,23 @@
 
 namespace sow::detail {
 
+// Sums in two parts, and bounds on what they lost.
+struct WiderRow {
+  double high[kRowColumns], low[kRowColumns], lost[kRowColumns];
+
+  SOW_INLINE void start(int n) {
+    for (int c = 0; c < n; ++c) {
+      high[c] = -0.0;
+      low[c] = lost[c] = 0;
+    }
+  }
+  void merge(const WiderRow& other, int n) {
+    checked_add_row(other.high, high, low, lost, n);
+    checked_add_row(other.low, low, lost, n);
+    for (int c = 0; c < n; ++c) lost[c] += other.lost[c];
+  }
+};
+
 // Adds the items [begin, end) of a job to a block of columns. Only this is compiled for every
 // instruction level; what happens once a destination row is not.
 template <class T, Reduce R, int VectorBytes>
@@ -19,7 +36,8 @@ struct RowAdder {
   static SOW_INLINE void add(State& state, const RowJob& job, RowRange range, T* old) {
     const int n = range.columns;
     if constexpr (is_float_sum<T, R>) {
-      if (n == kRowColumns && job.src_column == 1 && !job.negate) return add_in_registers(state, job, range, old);
+      if (n == kRowColumns && job.src_column == 1 && !job.negate)
+        return add_in_registers(state, job, range, old);
     }
     state.start(n);
     if (old != nullptr) state.seed(old, n);
@@ -58,28 +76,60 @@ struct RowAdder {
   }
 
   static SOW_INLINE void add_in_registers(State& state, const RowJob& job, RowRange range, T* old) {
-    constexpr int kParts = kCheckedParts<T>;
-    constexpr int kVectors = (VectorBytes == 64 ? 8 : 4) / kParts;
+    if constexpr (kCheckedParts<T> == 2) {
+      add_in_registers<2>(job, range, old, [&](const auto& tile, int c) {
+        tile.spill(state.high + c, state.low + c, state.lost + c);
+      });
+    } else {
+      add_in_registers<1>(job, range, old, [&](const auto& tile, int c) {
+        tile.spill(state.high + c, state.lost + c);
+      });
+    }
+  }
+  // Calls spill(tile, column) for the sums of some columns after the other.
+  template <int Parts, class Spill>
+  static SOW_INLINE void add_in_registers(const RowJob& job, RowRange range, const T* old,
+                                          Spill spill) {
+    constexpr int kVectors = (VectorBytes == 64 ? 8 : 4) / Parts;
     constexpr int kTile = kVectors * VectorBytes / 8;
     for (int c = 0; c < kRowColumns; c += kTile) {
-      FoldTile<T, VectorBytes, kTile> tile;
+      FoldTile<T, VectorBytes, kTile, Parts> tile;
       if (old != nullptr) tile.add(old + c);
       for (int64_t k = range.begin; k < range.end; ++k) {
         if (c == 0) prefetch(job, range, k);
         tile.add(item(job, k, range.column + c));
       }
-      if constexpr (kParts == 2) {
-        tile.spill(state.high + c, state.low + c, state.lost + c);
-      } else {
-        tile.spill(state.high + c, state.lost + c);
+      spill(tile, c);
+    }
+  }
+
+ public:
+  // Sums of narrow types in two parts, where one was not enough.
+  static SOW_INLINE void add_wider(WiderRow& row, const RowJob& job, RowRange range, const T* old) {
+    const int n = range.columns;
+    if (n == kRowColumns && job.src_column == 1 && !job.negate) {
+      return add_in_registers<2>(job, range, old, [&](const auto& tile, int c) {
+        tile.spill(row.high + c, row.low + c, row.lost + c);
+      });
+    }
+    row.start(n);
+    if (old != nullptr) checked_add_row(old, row.high, row.low, row.lost, n);
+    T values[kRowColumns];
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      const T* from = item(job, k, range.column);
+      for (int c = 0; c < n; ++c) {
+        const T value = from[c * job.src_column];
+        values[c] = job.negate ? negated(value) : value;
       }
+      checked_add_row(values, row.high, row.low, row.lost, n);
     }
   }
 };
 
 // The types that have RowTile kernels.
 template <class T>
-inline constexpr bool is_tiled = std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+inline constexpr bool is_tiled =
+    std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
 template <class T, Reduce R>
 struct RowKernels {
@@ -95,9 +145,28 @@ struct RowKernels {
   SOW_TARGET_AVX2 static void add_avx2(State& state, const RowJob& job, RowRange range, T* old) {
     RowAdder<T, R, 32>::add(state, job, range, old);
   }
-  SOW_TARGET_AVX512 static void add_avx512(State& state, const RowJob& job, RowRange range, T* old) {
+  SOW_TARGET_AVX512 static void add_avx512(State& state, const RowJob& job, RowRange range,
+                                           T* old) {
     RowAdder<T, R, 64>::add(state, job, range, old);
   }
+  static constexpr bool kMayWiden = is_float_sum<T, R> && kCheckedParts<T> == 1;
+  static void add_wider_portable(WiderRow& row, const RowJob& job, RowRange range, const T* old) {
+    Portable::add_wider(row, job, range, old);
+  }
+  SOW_TARGET_AVX2 static void add_wider_avx2(WiderRow& row, const RowJob& job, RowRange range,
+                                             const T* old) {
+    RowAdder<T, R, 32>::add_wider(row, job, range, old);
+  }
+  SOW_TARGET_AVX512 static void add_wider_avx512(WiderRow& row, const RowJob& job, RowRange range,
+                                                 const T* old) {
+    RowAdder<T, R, 64>::add_wider(row, job, range, old);
+  }
+  static void add_wider(WiderRow& row, const RowJob& job, RowRange range, const T* old) {
+    using AddWider = void (*)(WiderRow&, const RowJob&, RowRange, const T*);
+    static constexpr AddWider kAdders[] = {add_wider_portable, add_wider_avx2, add_wider_avx512};
+    kAdders[static_cast<int>(current_isa())](row, job, range, old);
+  }
+
   using Add = void (*)(State&, const RowJob&, RowRange, T*);
   static Add adder() {
     if constexpr (kLevels) {
@@ -117,11 +186,13 @@ struct RowKernels {
   }
 
   static void fold_rows(const RowJob& job, int64_t first, int64_t last) {
-    if (job.last_column - job.first_column == 1 && !job.negate) return fold_elements(job, first, last);
+    if (job.last_column - job.first_column == 1 && !job.negate)
+      return fold_elements(job, first, last);
     const Add add = adder();
     if constexpr (is_tiled<T>) {
       const bool plain = job.src_column == 1 && job.dst_column == 1 && !job.negate;
-      if (plain && tile_kernel(kTileColumns, 0) != nullptr) return fold_tiles(job, first, last, add);
+      if (plain && tile_kernel(kTileColumns, 0) != nullptr)
+        return fold_tiles(job, first, last, add);
     }
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
@@ -146,8 +217,10 @@ struct RowKernels {
     RowTile tile;
     tile.src_step = job.src_step * static_cast<int64_t>(sizeof(T));
     const T* src = reinterpret_cast<const T*>(job.src) + job.src_base + job.first_column;
-    const FoldRowTile whole = tile_kernel(kTileColumns, row_shift(src, tile.src_step, kTileColumns));
-    const FoldRowTile part = width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
+    const FoldRowTile whole =
+        tile_kernel(kTileColumns, row_shift(src, tile.src_step, kTileColumns));
+    const FoldRowTile part =
+        width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
     tile.include_self = job.include_self;
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
@@ -163,7 +236,18 @@ struct RowKernels {
         tile.dst = reinterpret_cast<char*>(row + column);
         tile.columns = range.columns;
         const FoldRowTile fold = range.columns == kTileColumns ? whole : part;
-        if (!fold(tile)) fold_block(job, range, row + column, add);
+        if constexpr (kMayWiden) {
+          if (tile.count > kSpreadItems) {
+            fold_many(job, range, tile, fold, row + column);
+            continue;
+          }
+        }
+        if (fold(tile)) continue;
+        if constexpr (kMayWiden && R == Reduce::mean) {
+          fold_wider(job, range, row + column);  // one part would not tell a float64 either
+        } else {
+          fold_block(job, range, row + column, add);
+        }
       }
     }
   }
@@ -178,7 +262,8 @@ struct RowKernels {
       tile.far_count = std::clamp<int64_t>(tile.known - kFarRows, 0, tile.count);
     } else {
       tile.far = tile.codes + tile.count;
-      tile.far_count = more ? std::min<int64_t>(job.begins[s + 2] - job.begins[s + 1], kFarRows) : 0;
+      tile.far_count =
+          more ? std::min<int64_t>(job.begins[s + 2] - job.begins[s + 1], kFarRows) : 0;
     }
   }
 
@@ -200,29 +285,101 @@ struct RowKernels {
     for (int c = 0; c < n; ++c) to[c * job.dst_column] = out[c];
   }
 
-  // Writes what was certain, and adds up the other columns one after the other.
-  static void repair(const RowJob& job, RowRange range, T* to, const T* out, const uint8_t* refused) {
-    for (int c = 0; c < range.columns; ++c) {
-      T& place = to[c * job.dst_column];
-      place = refused[c] ? long_sum(job, range, c, place) : out[c];
+  // Writes what was certain, and adds up the other columns with more digits.
+  static void repair(const RowJob& job, RowRange range, T* to, const T* out,
+                     const uint8_t* refused) {
+    if constexpr (kMayWiden) {
+      T old[kRowColumns];
+      for (int c = 0; c < range.columns; ++c) old[c] = to[c * job.dst_column];
+      WiderRow row;
+      add_wider(row, job, range, job.include_self ? old : nullptr);
+      for (int c = 0; c < range.columns; ++c) {
+        T& place = to[c * job.dst_column];
+        place = refused[c] ? wide_sum(job, range, c, old[c], {row.high[c], row.low[c], row.lost[c]})
+                           : out[c];
+      }
+    } else {
+      for (int c = 0; c < range.columns; ++c) {
+        T& place = to[c * job.dst_column];
+        place = refused[c] ? long_sum(job, range, c, place) : out[c];
+      }
     }
   }
+  static T wide_sum(const RowJob& job, RowRange range, int c, const T& old,
+                    const CheckedSum<T, 2>& sum) {
+    T rounded;
+    double wide;
+    if (R == Reduce::add && sum.round_to(rounded)) return rounded;
+    if (R == Reduce::mean && sum.to_double(wide))
+      return mean_of<T>(wide, range.end - range.begin + job.include_self);
+    return long_sum(job, range, c, old);
+  }
+  // Everything in two parts at once.
+  static void fold_wider(const RowJob& job, RowRange range, T* to) {
+    T old[kRowColumns];
+    for (int c = 0; c < range.columns; ++c) old[c] = to[c * job.dst_column];
+    WiderRow row;
+    add_wider(row, job, range, job.include_self ? old : nullptr);
+    finish_wider(job, range, row, to);
+  }
+  static void finish_wider(const RowJob& job, RowRange range, const WiderRow& row, T* to) {
+    const int n = range.columns;
+    const int64_t count = range.end - range.begin + job.include_self;
+    std::conditional_t<R == Reduce::mean, double, T> sums[kRowColumns] = {};
+    uint8_t refused[kRowColumns];
+    const bool all = checked_finish_row<T>(row.high, row.low, row.lost, n, sums, refused);
+    for (int c = 0; c < n; ++c) {
+      T& place = to[c * job.dst_column];
+      if (!all && refused[c]) {
+        place = long_sum(job, range, c, place);
+      } else if constexpr (R == Reduce::mean) {
+        place = mean_of<T>(sums[c], count);
+      } else {
+        place = sums[c];
+      }
+    }
+  }
+  // So many items that no tile could prove their sum: piece by piece, and the pieces in two parts.
+  static void fold_many(const RowJob& job, RowRange range, RowTile tile, FoldRowTile fold, T* to) {
+    WiderRow row;
+    row.start(range.columns);
+    if (job.include_self) checked_add_row(to, row.high, row.low, row.lost, range.columns);
+    alignas(64) double sums[kRowColumns];
+    tile.sums = sums;
+    tile.include_self = false;
+    for (RowRange piece = range; piece.begin < range.end; piece.begin = piece.end) {
+      piece.end = std::min(piece.begin + kSpreadItems, range.end);
+      tile.codes = job.codes + piece.begin;
+      tile.count = piece.end - piece.begin;
+      detail::look_ahead(tile, range.end - piece.begin);
+      if (fold(tile)) {
+        checked_add_row(sums, row.high, row.low, row.lost, range.columns);
+      } else {
+        WiderRow some;
+        add_wider(some, job, piece, nullptr);
+        row.merge(some, range.columns);
+      }
+    }
+    finish_wider(job, range, row, to);
+  }
   static T long_sum(const RowJob& job, RowRange range, int c, const T& old) {
-    const int64_t updates = range.end - range.begin;
-    if constexpr (is_float_sum<T, R> && kCheckedParts<T> == 1) {
+    typename A::Long sum;
+    if (job.include_self) A::long_add(sum, old);
+    for (int64_t k = range.begin; k < range.end; ++k)
+      A::long_add(sum, one_value(job, k, range.column + c));
+    return A::long_finish(sum, range.end - range.begin, job.include_self);
+  }
+
+  static T long_element(const RowJob& job, RowRange range, const T& old) {
+    if constexpr (kMayWiden) {
       // Two parts of float64 nearly always hold what one does not.
       CheckedSum<T, 2> sum;
       if (job.include_self) sum.add(old);
-      for (int64_t k = range.begin; k < range.end; ++k) sum.add(one_value(job, k, range.column + c));
-      T rounded;
-      double wide;
-      if (R == Reduce::add && sum.round_to(rounded)) return rounded;
-      if (R == Reduce::mean && sum.to_double(wide)) return mean_of<T>(wide, updates + job.include_self);
+      for (int64_t k = range.begin; k < range.end; ++k) sum.add(one_value(job, k, range.column));
+      return wide_sum(job, range, 0, old, sum);
+    } else {
+      return long_sum(job, range, 0, old);
     }
-    typename A::Long sum;
-    if (job.include_self) A::long_add(sum, old);
-    for (int64_t k = range.begin; k < range.end; ++k) A::long_add(sum, one_value(job, k, range.column + c));
-    return A::long_finish(sum, updates, job.include_self);
   }
 
   // Rows of one element: an accumulator in registers.
@@ -240,7 +397,7 @@ struct RowKernels {
       T out;
       const bool certain = A::finish(state, end - begin, job.include_self, out);
       if constexpr (may_refuse<T, R>) {
-        if (!certain) out = long_sum(job, {begin, end, job.first_column, 1}, 0, to);
+        if (!certain) out = long_element(job, {begin, end, job.first_column, 1}, to);
       }
       to = out;
     }

@@ -23,6 +23,8 @@ struct RowTile {
   char* dst = nullptr;
   int columns = 0;
   bool include_self = true;
+  // Of sums: where they go instead, exactly; there is room for all columns of a tile.
+  double* sums = nullptr;
 };
 
 inline constexpr int kTileColumns = 64;

@@ -216,6 +216,14 @@ SOW_TARGET_AVX512 bool fold_sum(const RowTile& tile) {
     doubt |= K::above(most[i], K::same(Bits::kInfinity - 1));
   }
   if (doubt != 0) return false;
+  if (tile.sums != nullptr) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kTerms; ++i) {
+      _mm512_storeu_pd(tile.sums + 16 * i, sum[i].low);
+      _mm512_storeu_pd(tile.sums + 16 * i + 8, sum[i].high);
+    }
+    return true;
+  }
   const __m512d number = _mm512_set1_pd(static_cast<double>(count));
 #pragma GCC unroll 4
   for (int i = 0; i < kTerms; ++i) {
