@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/parallel.h"
+#include "transfer/index_order.h"
 
 namespace sow::detail {
 
@@ -15,13 +16,13 @@ class Facts {
  public:
   Facts() = default;
   Facts(const Transfer& t, int threads) {
-    // A held order is no plain fact, and a test may force strategies.
-    if (t.order != nullptr || forced_strategy() != nullptr || !fits(t)) return;
+    if (forced_strategy() != nullptr || !fits(t)) return;  // by a test
     const bool has_source = t.src.data != nullptr, has_base = t.base.data != nullptr;
     add(static_cast<int64_t>(t.dtype) | static_cast<int64_t>(t.reduce) << 8 |
         static_cast<int64_t>(t.bounds) << 16 | static_cast<int64_t>(t.mask_side) << 24 |
         int64_t{t.include_self} << 32 | int64_t{t.negate} << 33 | int64_t{has_source} << 34 |
-        int64_t{has_base} << 35 | int64_t{t.clear_rest} << 36 | static_cast<int64_t>(t.shape.size()) << 40 |
+        int64_t{has_base} << 35 | int64_t{t.clear_rest} << 36 | int64_t{t.order != nullptr} << 37 |
+        static_cast<int64_t>(t.shape.size()) << 40 |
         static_cast<int64_t>(t.dst_index.size()) << 48 |
         static_cast<int64_t>(t.src_index.size()) << 56);
     add(threads);
@@ -33,6 +34,12 @@ class Facts {
       add(t.mask.strides);
       add(t.rank_limit);
       add(t.rank_stride);
+    }
+    // Of an order that is held, what says whether a Transfer can use it.
+    if (t.order != nullptr) {
+      add(static_cast<int64_t>(t.order->bounds) << 1 | int64_t{t.order->kept()});
+      add(t.order->size);
+      add(t.order->count);
     }
     for (const IndexOperand& index : t.dst_index) add(index);
     for (const IndexOperand& index : t.src_index) add(index);
@@ -55,7 +62,7 @@ class Facts {
 
   static bool fits(const Transfer& t) {
     const size_t indices = t.dst_index.size() + t.src_index.size();
-    return 4 + t.shape.size() * (5 + indices) + 3 * indices <= kMost;
+    return 7 + t.shape.size() * (5 + indices) + 3 * indices <= kMost;
   }
   void add(int64_t word) { words_[count_++] = word; }
   void add(const Dims& dims) {

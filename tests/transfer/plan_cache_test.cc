@@ -64,6 +64,10 @@ TEST(PlanCache, SeesEveryFact) {
     set_num_threads(threads);
     transfer.include_self = !transfer.include_self;
     expect_right(transfer);
+    transfer.order = nullptr;
+    expect_right(transfer);
+    transfer.order = problem.transfer.order;
+    expect_right(transfer);
     for (int64_t& extent : transfer.shape) extent += extent > 1 ? 4096 : 0;
     expect_right(transfer);
     for (detail::IndexOperand& index : transfer.dst_index) index.extent *= 1000;
