@@ -1,15 +1,19 @@
-// Exact sums and means into few places: limbs by exponent in shared memory, as many copies as fit, so
-// that no limb is hot; blocks add their limbs up in global memory.
-#include "core/exact_sum.h"
-#include "cuda/cells.cuh"
+// Exact sums and means into few places, in shared memory. Most terms lie within the binades of one
+// window: a 64-bit integer a place, as two words, because only words are added in shared memory by one
+// instruction; many copies of it, so that none is hot. Other terms go to limbs by exponent. Blocks add
+// up what they have in limbs in global memory.
 #include "cuda/ordered_bits.cuh"
 #include "cuda/strategies.h"
+#include "cuda/window.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
 
 constexpr int kBinThreads = 1024;
+constexpr int kBinUnroll = 8;
+constexpr int64_t kOtherShared = 2048;  // bytes of shared memory beside bins
+constexpr int kMostCopies = 32, kMostLimbCopies = 8;
 constexpr uint32_t kTouched = 16;  // beside the flags of SumFlags
 
 // Limbs of a block never see more terms than fit before a carry.
@@ -22,7 +26,8 @@ constexpr int64_t kCarryAbove = int64_t{1} << 50;
 struct BinArgs {
   Problem p;
   int cells;
-  int copies;  // of the limbs of a block; a power of two
+  int binades;                  // of a window: few enough that all terms of a block fit
+  int copies, limb_copies;      // of a block's windows and limbs; powers of two
   bool mean;
   unsigned long long* limbs;  // [limb][cell], of the grid
   uint32_t* flags;
@@ -30,54 +35,135 @@ struct BinArgs {
   Flag* flag;
 };
 
-// Shared memory: limbs[limb][cell][copy], then flags[cell][copy], then counts[cell][copy].
+// What a block keeps: limbs[limb][cell][limb copy]; windows and, for means, counts, [cell][copy];
+// flags[cell]. A window a thread is one number; shared ones are low words, then high words.
+template <class T, bool Own>
+struct Bins {
+  using Format = LimbFormat<T>;
+  unsigned long long *limbs, *windows;
+  uint32_t *counts, *flags;
+  int width, limb_width;
+
+  __device__ Bins(const BinArgs& a, unsigned long long* memory)
+      : limbs(memory), width(a.cells * a.copies), limb_width(a.cells * a.limb_copies) {
+    windows = memory + static_cast<size_t>(Format::kDirect) * limb_width;
+    counts = reinterpret_cast<uint32_t*>(windows + width);
+    flags = counts + (a.mean ? width : 0);
+  }
+  __device__ void raise(int cell, uint32_t seen) {
+    if ((flags[cell] & seen) != seen) atomicOr(flags + cell, seen);
+  }
+  // Who comes first to a window finds it empty, and says that somebody came.
+  __device__ void add_to_window(int cell, int at, int64_t amount) {
+    if constexpr (Own) {
+      const unsigned long long before = windows[at];
+      windows[at] = before + static_cast<unsigned long long>(amount);
+      if (before == 0) raise(cell, SumFlags::kNotMinusZero | kTouched);
+    } else {
+      uint32_t* low = reinterpret_cast<uint32_t*>(windows) + at;
+      const uint32_t word = static_cast<uint32_t>(amount), before = atomicAdd(low, word);
+      const uint32_t rest = static_cast<uint32_t>(amount >> 32) + (before + word < before ? 1 : 0);
+      if (rest != 0) atomicAdd(low + width, rest);
+      if (before == 0) raise(cell, SumFlags::kNotMinusZero | kTouched);
+    }
+  }
+  __device__ int64_t window(int at) const {
+    if constexpr (Own) return static_cast<int64_t>(windows[at]);
+    const uint32_t* low = reinterpret_cast<const uint32_t*>(windows) + at;
+    return static_cast<int64_t>(static_cast<uint64_t>(low[width]) << 32 | *low);
+  }
+};
+
+// Adds up the windows (and counts) of each cell, a warp a cell, and leaves the sums with the first copy.
 template <class T>
+__device__ void join_own_windows(const BinArgs& a, Bins<T, true>& bins) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int cell = static_cast<int>(threadIdx.x) / 32; cell < a.cells; cell += kBinThreads / 32) {
+    unsigned long long sum = 0;
+    uint32_t count = 0;
+    for (int c = lane; c < a.copies; c += 32) {
+      sum += bins.windows[cell * a.copies + c];
+      if (a.mean) count += bins.counts[cell * a.copies + c];
+    }
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
+    count = __reduce_add_sync(~0u, count);
+    if (lane != 0) continue;
+    bins.windows[cell * a.copies] = sum;
+    if (a.mean) bins.counts[cell * a.copies] = count;
+  }
+  __syncthreads();
+}
+
+// Adds a block's sums of a cell to the grid's limbs.
+template <class T, bool Own>
+__device__ void give_limbs(const BinArgs& a, const Bins<T, Own>& bins, int cell, int base) {
+  using Format = LimbFormat<T>;
+  int64_t window = 0;
+  for (int c = 0; c < (Own ? 1 : a.copies); ++c) window += bins.window(cell * a.copies + c);
+  int64_t carry = 0;
+  for (int limb = 0; limb < Format::kCount; ++limb) {
+    int64_t sum = carry;
+    for (int c = 0; limb < Format::kDirect && c < a.limb_copies; ++c) {
+      sum += static_cast<int64_t>(bins.limbs[limb * bins.limb_width + cell * a.limb_copies + c]);
+    }
+    // The window as four digits of 16 bits, the last with its sign.
+    for (int digit = 0; digit < 4; ++digit) {
+      const int shift = base + 16 * digit, to = min(shift / Format::kBinades, Format::kCount - 1);
+      if (to != limb) continue;
+      const int64_t rest = window >> (16 * digit);
+      sum += (digit == 3 ? rest : rest & 0xffff) << (shift - to * Format::kBinades);
+    }
+    carry = 0;
+    if (limb + 1 < Format::kCount && (sum > kCarryAbove || sum < -kCarryAbove)) {
+      carry = sum >> Format::kBinades;
+      sum -= carry << Format::kBinades;
+    }
+    if (sum != 0) atomicAdd(a.limbs + static_cast<int64_t>(limb) * a.cells + cell, static_cast<unsigned long long>(sum));
+  }
+}
+
+template <class T, bool Own>
 __global__ void __launch_bounds__(kBinThreads) fill_bins(const __grid_constant__ BinArgs a) {
   using Format = LimbFormat<T>;
   extern __shared__ unsigned long long memory[];
-  const int width = a.cells * a.copies;
-  unsigned long long* limbs = memory;
-  uint32_t* flags = reinterpret_cast<uint32_t*>(memory + static_cast<size_t>(Format::kDirect) * width);
-  uint32_t* counts = flags + width;
-  for (int i = static_cast<int>(threadIdx.x); i < Format::kDirect * width; i += kBinThreads) limbs[i] = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < (a.mean ? 2 : 1) * width; i += kBinThreads) flags[i] = 0;
-  __syncthreads();
-  const int copy = static_cast<int>(threadIdx.x) % a.copies;
-  for_each_update<T>(a.p, a.flag, [&](int64_t cell, T value) {
-    const Term<T> term(a.p.negate ? flip_sign(value) : value);
-    const int at = static_cast<int>(cell) * a.copies + copy;
-    const uint32_t seen = SumFlags::of(term, term.negative()) | kTouched;
-    if ((flags[at] & seen) != seen) atomicOr(flags + at, seen);
-    if (term.finite()) {
-      atomicAdd(limbs + Format::limb(term) * width + at,
+  __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
+  Bins<T, Own> bins(a, memory);
+  const int words = static_cast<int>(bins.flags + a.cells - reinterpret_cast<uint32_t*>(memory));
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += kBinThreads) reinterpret_cast<uint32_t*>(memory)[i] = 0;
+  const int first = place_window<T>(a.p, a.binades, counts);
+  const int copy = static_cast<int>(threadIdx.x) % a.copies, limb_copy = static_cast<int>(threadIdx.x) % a.limb_copies;
+  const bool negate = a.p.negate, mean = a.mean;
+  const int copies = a.copies, binades = a.binades;
+  for_each_update<T, kBinUnroll>(a.p, a.flag, [&](int64_t place, T given) {
+    const int cell = static_cast<int>(place), at = cell * copies + copy;
+    const T value = negate ? flip_sign(given) : given;
+    if (mean) {
+      if (Own) ++bins.counts[at];
+      else atomicAdd(bins.counts + at, 1u);
+    }
+    int64_t amount;
+    if (window_amount(value, first, binades, amount)) {
+      bins.add_to_window(cell, at, amount);
+      return;
+    }
+    const Term<T> term(value);
+    bins.raise(cell, SumFlags::of(term, term.negative()) | kTouched);
+    if (term.finite() && term.magnitude() != 0) {
+      atomicAdd(bins.limbs + Format::limb(term) * bins.limb_width + cell * a.limb_copies + limb_copy,
                 static_cast<unsigned long long>(Format::amount(term, term.negative())));
     }
-    if (a.mean) atomicAdd(counts + at, 1u);
   });
   __syncthreads();
+  if constexpr (Own) join_own_windows(a, bins);
   for (int cell = static_cast<int>(threadIdx.x); cell < a.cells; cell += kBinThreads) {
-    uint32_t seen = 0;
-    unsigned long long count = 0;
-    for (int c = 0; c < a.copies; ++c) {
-      seen |= flags[cell * a.copies + c];
-      if (a.mean) count += counts[cell * a.copies + c];
+    if (bins.flags[cell] == 0) continue;
+    atomicOr(a.flags + cell, bins.flags[cell]);
+    if (a.mean) {
+      unsigned long long count = 0;
+      for (int c = 0; c < (Own ? 1 : a.copies); ++c) count += bins.counts[cell * a.copies + c];
+      atomicAdd(a.counts + cell, count);
     }
-    if (seen == 0) continue;
-    atomicOr(a.flags + cell, seen);
-    if (a.mean) atomicAdd(a.counts + cell, count);
-    int64_t carry = 0;
-    for (int limb = 0; limb < Format::kCount; ++limb) {
-      int64_t sum = carry;
-      for (int c = 0; limb < Format::kDirect && c < a.copies; ++c) {
-        sum += static_cast<int64_t>(limbs[limb * width + cell * a.copies + c]);
-      }
-      carry = 0;
-      if (limb + 1 < Format::kCount && (sum > kCarryAbove || sum < -kCarryAbove)) {
-        carry = sum >> Format::kBinades;
-        sum -= carry << Format::kBinades;
-      }
-      if (sum != 0) atomicAdd(a.limbs + static_cast<int64_t>(limb) * a.cells + cell, static_cast<unsigned long long>(sum));
-    }
+    give_limbs(a, bins, cell, first - 1);
   }
 }
 
@@ -88,10 +174,12 @@ __global__ void finish_bins(const __grid_constant__ BinArgs a) {
   for (int64_t cell = global_thread(); cell < a.cells; cell += grid_threads()) {
     const uint32_t seen = a.flags[cell];
     if (seen == 0) continue;
+    int64_t limbs[Format::kCount];  // all on their way before the first is added
+#pragma unroll
+    for (int limb = 0; limb < Format::kCount; ++limb) limbs[limb] = static_cast<int64_t>(a.limbs[int64_t{limb} * a.cells + cell]);
     LongAccumulator<T> sum;
-    for (int limb = 0; limb < Format::kCount; ++limb) {
-      sum.add_units(static_cast<int64_t>(a.limbs[static_cast<int64_t>(limb) * a.cells + cell]), limb * Format::kBinades);
-    }
+#pragma unroll
+    for (int limb = 0; limb < Format::kCount; ++limb) sum.add_units(limbs[limb], limb * Format::kBinades);
     sum.add_flags(SumFlags{seen & ~kTouched});
     T* at = reinterpret_cast<T*>(a.p.dst) + offset_of_cell(a.p, cell);
     if (a.p.include_self) sum.add(*at);
@@ -105,27 +193,36 @@ __global__ void finish_bins(const __grid_constant__ BinArgs a) {
   }
 }
 
-int limb_count(DType dtype) {
+// What depends on the type alone.
+struct Widths {
+  int limbs, digits, most_shift;
+  int64_t most_terms;
+};
+template <class T>
+constexpr Widths kWidths = {LimbFormat<T>::kCount, FloatTraits<T>::kDigits, LimbFormat<T>::kMaxShift, kMostTerms<T>};
+
+Widths widths_of(DType dtype) {
   switch (dtype) {
-    case DType::float16: return LimbFormat<float16>::kCount;
-    case DType::bfloat16: return LimbFormat<bfloat16>::kCount;
-    default: return LimbFormat<float>::kCount;
-  }
-}
-int64_t most_terms(DType dtype) {
-  switch (dtype) {
-    case DType::float16: return kMostTerms<float16>;
-    case DType::bfloat16: return kMostTerms<bfloat16>;
-    default: return kMostTerms<float>;
+    case DType::float16: return kWidths<float16>;
+    case DType::bfloat16: return kWidths<bfloat16>;
+    default: return kWidths<float>;
   }
 }
 
-int64_t shared_bytes(const Problem& p, int64_t cells) { return cells * (8 * (limb_count(p.dtype) - 1) + 8); }
+// One copy of everything.
+int64_t shared_bytes(const Problem& p, int64_t cells) { return cells * (8 * (widths_of(p.dtype).limbs - 1) + 16); }
 
 int64_t blocks_of(const Case& c) {
   const int64_t updates = c.problem.positions() * c.problem.columns();
-  const int64_t needed = updates / (most_terms(c.problem.dtype) / 2) + 1;
+  const int64_t needed = updates / (widths_of(c.problem.dtype).most_terms / 2) + 1;
   return std::max<int64_t>(std::min<int64_t>(c.device.processors, updates / kBinThreads + 1), needed);
+}
+
+int binades_of(const Case& c) {
+  const Widths widths = widths_of(c.problem.dtype);
+  const int64_t updates = c.problem.positions() * c.problem.columns(), threads = blocks_of(c) * kBinThreads;
+  const int64_t terms = (updates + threads - 1) / threads * kBinThreads;  // of a block
+  return window_binades(widths.digits, widths.most_shift, terms);
 }
 
 bool supports(const Case& c) {
@@ -134,19 +231,19 @@ bool supports(const Case& c) {
   const bool narrow = p.dtype == DType::float16 || p.dtype == DType::bfloat16 || p.dtype == DType::float32;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums || !narrow) return false;
   // 2^12 blocks at most, so that what they add up stays below 2^63.
-  return fits_problem(c.transfer, c.canonical) && shared_bytes(p, cell_count(p)) <= c.device.shared_bytes - 1024 &&
+  return fits_problem(c.transfer, c.canonical) && shared_bytes(p, cell_count(p)) <= c.device.shared_bytes - kOtherShared &&
          blocks_of(c) <= 4096;
 }
 
 double cost(const Case& c) {
   const double updates = static_cast<double>(c.problem.positions()) * c.problem.columns();
-  return 4 * kLaunchNs + kCheckedCallNs + 15000 + updates * 0.0055;
+  return 4 * kLaunchNs + kCheckedCallNs + 15000 + updates * 0.0037;
 }
 
 char* carve(Carver& carver, const Problem& p, BinArgs& a) {
   const int64_t cells = cell_count(p);
   char* start = carver.take<char>(0);
-  a.limbs = carver.take<unsigned long long>(cells * limb_count(p.dtype));
+  a.limbs = carver.take<unsigned long long>(cells * widths_of(p.dtype).limbs);
   a.flags = carver.take<uint32_t>(cells);
   a.counts = carver.take<unsigned long long>(cells);
   return start;
@@ -159,16 +256,36 @@ size_t workspace(const Case& c) {
   return carver.used();
 }
 
+int64_t bytes_of(const BinArgs& a) {
+  const int64_t limbs = widths_of(a.p.dtype).limbs - 1;
+  return a.cells * (8 * limbs * a.limb_copies + int64_t{a.mean ? 12 : 8} * a.copies + 4);
+}
+
+template <class T, bool Own>
+void fill(const Launch& launch, const BinArgs& a) {
+  const auto bytes = bytes_of(a);
+  check(cudaFuncSetAttribute(fill_bins<T, Own>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), "bins");
+  const auto blocks = static_cast<unsigned>(blocks_of(launch.problem_case));
+  fill_bins<T, Own><<<blocks, kBinThreads, static_cast<size_t>(bytes), launch.stream>>>(a);
+}
+
 template <class T>
 void run_as(const Launch& launch, BinArgs a) {
-  int64_t bytes = shared_bytes(a.p, a.cells);
-  while (a.copies < 64 && 2 * bytes <= launch.device.shared_bytes - 1024) {
-    a.copies *= 2;
-    bytes *= 2;
-  }
-  check(cudaFuncSetAttribute(fill_bins<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), "bins");
-  const int blocks = static_cast<int>(blocks_of(launch.problem_case));
-  fill_bins<T><<<blocks, kBinThreads, static_cast<size_t>(bytes), launch.stream>>>(a);
+  const int64_t room = launch.device.shared_bytes - kOtherShared;
+  BinArgs own = a;
+  own.copies = kBinThreads;
+  const bool is_own = bytes_of(own) <= room;
+  if (is_own) a = own;
+  const auto grow = [&](int BinArgs::*copies, int most) {
+    for (BinArgs more = a; a.*copies < most; a = more) {
+      more.*copies *= 2;
+      if (bytes_of(more) > room) return;
+    }
+  };
+  grow(&BinArgs::copies, kMostCopies);
+  grow(&BinArgs::limb_copies, kMostLimbCopies);
+  if (is_own) fill<T, true>(launch, a);
+  else fill<T, false>(launch, a);
   finish_bins<T><<<blocks_for(a.cells, kThreads), kThreads, 0, launch.stream>>>(a);
   check_launch("bins");
 }
@@ -177,7 +294,8 @@ void run(const Launch& launch) {
   BinArgs a;
   a.p = launch.problem;
   a.cells = static_cast<int>(cell_count(a.p));
-  a.copies = 1;
+  a.copies = a.limb_copies = 1;
+  a.binades = binades_of(launch.problem_case);
   a.mean = a.p.reduce == Reduce::mean;
   a.flag = launch.flag;
   Carver carver(launch.workspace);

@@ -7,7 +7,7 @@ namespace sow::detail::cuda {
 
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
-      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kBlock, &kOrdered,
+      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kBlock, &kOrdered,
   };
   return all;
 }

@@ -13,6 +13,7 @@ extern const Strategy kWinner;
 extern const Strategy kCells;
 extern const Strategy kBins;
 extern const Strategy kLimbs;
+extern const Strategy kPartition;
 extern const Strategy kOrdered;
 extern const Strategy kBlock;
 
