@@ -37,6 +37,9 @@ inline constexpr bool is_float_element =
 // The type's positive quiet NaN in place of any NaN.
 template <class T>
 inline T canonical_nan(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value == value ? value : bit_cast<T>(FloatTraits<T>::kQuietNan);
+  }
   const Term<T> term(value);
   return term.nan() ? bit_cast<T>(FloatTraits<T>::kQuietNan) : value;
 }
@@ -323,22 +326,27 @@ inline constexpr bool may_refuse =
     (is_float_element<T> || is_complex_element<T>) && (R == Reduce::add || R == Reduce::mean);
 
 template <class T, Reduce R>
-inline bool single_update(const T& old, bool self, const T& x, T& out) {
+inline T single_update(const T& old, bool self, const T& x) {
   using A = Accumulator<T, R>;
-  if constexpr ((std::is_same_v<T, float> || std::is_same_v<T, double>) && is_float_sum<T, R>) {
+  if constexpr (std::is_floating_point_v<T> && is_float_sum<T, R>) {
     // One addition rounds once, to the type or to float64.
-    if constexpr (R == Reduce::add) {
-      out = canonical_nan(self ? old + x : x);
-    } else {
-      const double sum = self ? static_cast<double>(old) + static_cast<double>(x) : static_cast<double>(x);
-      out = mean_of<T>(sum, 1 + self);
-    }
-    return true;
+    if constexpr (R == Reduce::add) return canonical_nan(self ? old + x : x);
+    const double term = static_cast<double>(x);
+    return self ? mean_of<T>(static_cast<double>(old) + term, 2) : mean_of<T>(term, 1);
   } else {
     typename A::State state = A::start();
     if (self && R != Reduce::assign) A::seed(state, old);
     A::add(state, x, 0);
-    return A::finish(state, 1, self, out);
+    T out;
+    if (A::finish(state, 1, self, out)) return out;
+    if constexpr (may_refuse<T, R>) {
+      typename A::Long sum;
+      sum.reset();
+      if (self) A::long_add(sum, old);
+      A::long_add(sum, x);
+      out = A::long_finish(sum, 1, self);
+    }
+    return out;
   }
 }
 

@@ -99,6 +99,14 @@ struct CellKernels {
                              int64_t count) {
     T* data = reinterpret_cast<T*>(block.first);
     const int64_t step = block.step;
+    if (block.soon != nullptr) {
+      return for_each_strip(block, count, [=](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+          update(data[cells[i] * step],
+                 load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
+        }
+      });
+    }
     for (int64_t i = 0; i < count; ++i) {
       if (i + kAhead < count) __builtin_prefetch(data + cells[i + kAhead] * step, 1);
       update(data[cells[i] * step], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
@@ -146,6 +154,21 @@ struct CellKernels {
     const State* states = reinterpret_cast<const State*>(cells);
     T* to = reinterpret_cast<T*>(block.first);
     for (int64_t i = 0; i < count; ++i) to[i * block.step] = A::value_of(states[i]);
+  }
+
+  // Calls f(first, last) for a few updates at a time, and sends for what is met soon in between.
+  template <class F>
+  [[gnu::always_inline]] static void for_each_strip(const Block& block, int64_t count, F&& f) {
+    constexpr int64_t kStrip = 16, kLine = 64;
+    const int64_t strips = (count + kStrip - 1) / kStrip;
+    const int64_t share = strips == 0 ? 0 : (block.soon_bytes / strips / kLine + 1) * kLine;
+    const char* soon = block.soon;
+    const char* const end = soon + block.soon_bytes;
+    for (int64_t i = 0; i < count; i += kStrip) {
+      const char* const until = soon + std::min<int64_t>(share, end - soon);
+      for (; soon < until; soon += kLine) __builtin_prefetch(soon, 0, 2);
+      f(i, std::min(i + kStrip, count));
+    }
   }
 
   static void open_block(const Cells& cells, const Block& block, int64_t count) {
@@ -232,35 +255,31 @@ struct CellKernels {
     return end;
   }
 
-  static void count_met(const Block& block, uint8_t* met, const uint32_t* cells, int count) {
-    const char* data = block.first;
-    const int64_t step = block.step * static_cast<int64_t>(sizeof(T));
-    for (int i = 0; i < count; ++i) {
-      const uint8_t before = met[cells[i]];
-      met[cells[i]] = static_cast<uint8_t>(before + (before < 2));
-      __builtin_prefetch(data + cells[i] * step, 1, 2);
-    }
+  static int64_t apply_singles(const Block& block, const uint32_t* cells, const char* values,
+                               int64_t count, const uint32_t* stamps, uint32_t* list, char* olds) {
+    const bool plain = block.step == 1 && block.include_self;
+    return plain ? apply_each(block, 1, true, cells, values, count, stamps, list, olds)
+                 : apply_each(block, block.step, block.include_self, cells, values, count, stamps,
+                              list, olds);
   }
-
-  static int write_singles(const Block& block, uint8_t* met, const uint32_t* cells,
-                           const char* values, int count, const Leftovers& left) {
+  [[gnu::always_inline]] static int64_t apply_each(const Block& block, int64_t step, bool self,
+                                                   const uint32_t* cells, const char* values,
+                                                   int64_t count, const uint32_t* stamps,
+                                                   uint32_t* list, char* olds) {
     T* data = reinterpret_cast<T*>(block.first);
-    int kept = 0;
-    for (int i = 0; i < count; ++i) {
-      const uint32_t cell = cells[i];
-      const T value = load_element<T>(values + i * static_cast<int64_t>(sizeof(T)));
-      T& to = data[cell * block.step];
-      T result;
-      if (met[cell] == 1 && single_update<T, R>(to, block.include_self, value, result)) {
-        to = result;
-        met[cell] = 0;
-        continue;
+    int64_t listed = 0;
+    for_each_strip(block, count, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const uint32_t cell = cells[i];
+        const T old = data[cell * step];
+        list[listed] = static_cast<uint32_t>(i);
+        store_element(olds + listed * static_cast<int64_t>(sizeof(T)), old);
+        listed += stamps[cell] != static_cast<uint32_t>(i);
+        data[cell * step] = single_update<T, R>(
+            old, self, load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
       }
-      left.cells[kept] = cell;
-      store_element(left.values + kept * static_cast<int64_t>(sizeof(T)), value);
-      ++kept;
-    }
-    return kept;
+    });
+    return listed;
   }
 
   static void open(const Destination& dst, int64_t offset, State* states, int width) {

@@ -7,15 +7,28 @@ namespace sow::detail {
 
 namespace {
 
+// Keys that lie one after the other, in runs long enough to be worth a call, and places that are
+// found from them by multiplying.
 bool is_one_run(const Transfer& t, const Canonical& c, const PlaceCode& places) {
+  constexpr int64_t kShortest = 32;
   const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
-  if (!checked || t.dst_index.size() != 1 || !t.src_index.empty() || c.items.size() != 1 ||
-      c.items[0].index[0] != 1 || c.items[0].dst != 0) {
-    return false;
+  if (!checked || t.dst_index.size() != 1 || !t.src_index.empty() || c.items.empty()) return false;
+  if (c.items.size() > 1 && c.items.back().size < kShortest) return false;
+  int64_t step = 1;
+  for (size_t i = c.items.size(); i-- > 0;) {
+    if (c.items[i].index[0] != step || c.items[i].dst < 0) return false;
+    step *= c.items[i].size;
   }
-  const IndexOperand& index = t.dst_index[0];
-  return index.extent <= INT32_MAX && index.scale == places.step() &&
-         index.extent == places.count();
+  return t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 && places.count() <= UINT32_MAX;
+}
+
+bool is_dense(const Canonical& c) {
+  int64_t step = 1;
+  for (size_t i = c.items.size(); i-- > 0;) {
+    if (c.items[i].src != step) return false;
+    step *= c.items[i].size;
+  }
+  return true;
 }
 
 // Calls f(keys), the keys from number `first` on.
@@ -30,13 +43,17 @@ auto with_keys(const IndexOperand& index, int64_t first, F&& f) {
 CodeReader::CodeReader(const Transfer& t, const Canonical& c, const FoldKernels& kernels,
                        const PlaceCode& places)
     : transfer_(t),
+      canonical_(c),
       kernels_(kernels),
       places_(places),
       reader_(t, c, kernels),
       decodes_(is_one_run(t, c, places)),
-      plain_(decodes_ && t.src.data != nullptr && c.items[0].src == 1 && !t.negate) {}
+      plain_(decodes_ && t.src.data != nullptr && is_dense(c) && !t.negate) {}
 
 bool CodeReader::can_decode(const Transfer& t, const Canonical& c, const PlaceCode& places) {
+  return is_one_run(t, c, places) && c.items.size() == 1 && c.items[0].dst == 0;
+}
+bool CodeReader::can_check(const Transfer& t, const Canonical& c, const PlaceCode& places) {
   return is_one_run(t, c, places);
 }
 
@@ -51,10 +68,37 @@ bool CodeReader::decode_plain(const OuterBase& base, int64_t first, int count) {
   if (!checks_out(base, first, first + count)) return false;
   const IndexOperand& index = transfer_.dst_index[0];
   with_keys(index, base.index[0] + first, [&](const auto* keys) {
-    wrap_keys(keys, count, static_cast<uint32_t>(index.extent), 0, codes_);
+    place_runs(keys, first, count);
     soon_ = reinterpret_cast<const char*>(keys + count);
   });
   return true;
+}
+
+template <class K>
+void CodeReader::place_runs(const K* keys, int64_t first, int count) {
+  const IndexOperand& index = transfer_.dst_index[0];
+  const Axis& inner = canonical_.items.back();
+  KeyRun run;
+  run.extent = static_cast<uint32_t>(index.extent);
+  run.scale = static_cast<uint32_t>(index.scale / places_.step());
+  run.walk = static_cast<uint32_t>(inner.dst / places_.step());
+  if (canonical_.items.size() == 1 && run.scale == 1 && run.walk == 0) {
+    return wrap_keys(keys, count, run.extent, 0, codes_);
+  }
+  for (int64_t done = 0; done < count;) {
+    int64_t rest = first + done, dst = 0, at = 0;
+    for (size_t i = canonical_.items.size(); i-- > 0;) {
+      const Axis& axis = canonical_.items[i];
+      const int64_t coordinate = i == 0 ? rest : rest % axis.size;
+      if (i + 1 == canonical_.items.size()) at = coordinate;
+      dst += coordinate * axis.dst;
+      rest /= axis.size;
+    }
+    const int64_t some = std::min(inner.size - at, count - done);
+    run.first = static_cast<uint32_t>(dst / places_.step());
+    place_keys(keys + done, some, run, codes_ + done);
+    done += some;
+  }
 }
 
 }  // namespace sow::detail

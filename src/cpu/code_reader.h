@@ -15,9 +15,11 @@ class CodeReader {
 
   // Codes come straight from the keys, without offsets.
   bool decodes() const { return decodes_; }
+  // And items are one axis.
   static bool can_decode(const Transfer&, const Canonical&, const PlaceCode&);
 
-  // Where it can decode, keys are checked when asked: reading stops at a bad one.
+  // Where it decodes, keys are checked when asked: reading stops at a bad one.
+  static bool can_check(const Transfer&, const Canonical&, const PlaceCode&);
   void check_keys() { checks_ = decodes_ && transfer_.bounds == Bounds::error; }
   // Only checks them, if so.
   bool checks_out(const OuterBase& base, int64_t first, int64_t last) const {
@@ -51,6 +53,12 @@ class CodeReader {
     return true;
   }
 
+  // The values of all items of an outer position where they lie one after the other and none is
+  // left out; else null.
+  const char* values_of(const OuterBase& base) const {
+    return plain_ ? plain_values(base, 0) : nullptr;
+  }
+
   // Calls f(values, count) for the same values, without codes where it can.
   template <class F>
   void read_values(const OuterBase& base, int64_t first, int64_t last, F&& f) {
@@ -80,6 +88,8 @@ class CodeReader {
 
  private:
   bool decode_plain(const OuterBase& base, int64_t first, int count);
+  template <class K>
+  void place_runs(const K* keys, int64_t first, int count);
   bool good_keys(const OuterBase& base, int64_t first, int64_t last) const;
   void encode(const OuterBase& base, const int64_t* offsets, int count) {
     for (int i = 0; i < count; ++i)
@@ -90,6 +100,7 @@ class CodeReader {
   }
 
   const Transfer& transfer_;
+  const Canonical& canonical_;
   const FoldKernels& kernels_;
   const PlaceCode& places_;
   UpdateReader reader_;

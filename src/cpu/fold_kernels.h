@@ -40,6 +40,9 @@ struct Block {
   char* first = nullptr;
   int64_t step = 1;
   bool include_self = true;
+  // What is met after this block: sent for while it is worked on, if the kernel has the time.
+  const char* soon = nullptr;
+  int64_t soon_bytes = 0;
 };
 
 // Room for a batch of updates.
@@ -124,12 +127,10 @@ struct FoldKernels {
   bool (*sum_plainly)(const Block&, int64_t places, double* sums, const uint32_t* cells,
                       const char* values, int64_t count);
 
-  // Blocks of which few places are met. First every update is counted in `met` (up to 2); then
-  // places that are met once are written, and their counts cleared. What is left over goes to
-  // `cells` and `values` of Leftovers.
-  void (*count_met)(const Block&, uint8_t* met, const uint32_t* cells, int count);
-  int (*write_singles)(const Block&, uint8_t* met, const uint32_t* cells, const char* values, int count,
-                       const Leftovers&);
+  // Every update as if it were the only one of its place, one after the other. Those whose number
+  // is not the stamp of their place are listed, with the values that they found; returns how many.
+  int64_t (*apply_singles)(const Block&, const uint32_t* cells, const char* values, int64_t count,
+                           const uint32_t* stamps, uint32_t* list, char* olds);
 
   // Cells that are opened one by one, at their first update.
   void (*accumulate)(const Cells&, const Destination&, const Updates&, Touched* touched);

@@ -31,8 +31,7 @@ const FoldKernels* kernels_of() {
       k.close_extremes = Cell::close_extremes;
     }
     k.finish_block = Cell::finish_block;
-    k.count_met = Cell::count_met;
-    k.write_singles = Cell::write_singles;
+    k.apply_singles = Cell::apply_singles;
     k.accumulate = Cell::accumulate;
     k.finish = Cell::finish;
     k.merge = Cell::merge;

@@ -10,8 +10,9 @@
 #include "cpu/code_reader.h"
 #include "cpu/dealt.h"
 #include "cpu/direct_walk.h"
-#include "cpu/sparse_fold.h"
+#include "cpu/singles_fold.h"
 #include "cpu/strategies.h"
+#include "cpu/touch.h"
 
 namespace sow::detail {
 
@@ -75,7 +76,7 @@ struct Memory {
     }
     Carver counter(nullptr);
     if (layout.sparse) {
-      SparseFold fold(*layout.kernels, layout.bucket_places(), layout.deal.updates, counter);
+      SinglesFold fold(*layout.kernels, layout.bucket_places(), layout.deal.updates, counter);
     } else {
       BlockFold fold(*layout.kernels, layout.window, layout.bucket_places(), layout.deal.updates,
                      counter);
@@ -157,7 +158,7 @@ class Partition {
 
   void fold_buckets(int w, std::atomic<int64_t>& next) {
     Carver carver(memory_.folds + memory_.fold_bytes * w);
-    std::optional<SparseFold> sparse;
+    std::optional<SinglesFold> sparse;
     std::optional<BlockFold> block;
     if (layout_.sparse) {
       sparse.emplace(kernels_, layout_.bucket_places(), layout_.deal.updates, carver);
@@ -167,20 +168,24 @@ class Partition {
                     carver);
     }
     Dealt::Reader reader(memory_.dealt, layout_.constant() ? memory_.constant : nullptr);
-    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < layout_.deal.buckets;) {
+    const auto take = [&] { return next.fetch_add(1, std::memory_order_relaxed); };
+    // The bucket after each is known, and sent for, where there are enough of them to share.
+    const DealShape& deal = layout_.deal;
+    const bool ahead = layout_.sparse && deal.buckets >= 16 * deal.workers &&
+                       is_touched(layout_.places.step(), layout_.bucket_places(),
+                                  deal.updates / deal.buckets, kernels_.value_size);
+    int64_t b = take(), after = 0;
+    for (; b < layout_.deal.buckets; b = ahead ? after : take()) {
+      if (ahead) after = take();
       reader.open(b);
       if (reader.count() == 0) continue;
       const int64_t first = layout_.places.offset_of(b << layout_.deal.bits);
-      const Block range{transfer_.dst.data + first * kernels_.value_size, layout_.places.step(),
-                        transfer_.include_self};
+      Block range{transfer_.dst.data + first * kernels_.value_size, layout_.places.step(),
+                  transfer_.include_self};
       const auto walk = [&](auto&& f) { reader.read(f); };
       if (sparse) {
-        sparse->run(
-            range,
-            [&](auto&& f) {
-              walk([&](const uint32_t* cells, const char*, int n) { f(cells, n); });
-            },
-            walk);
+        if (ahead && after < layout_.deal.buckets) send_for(after, range);
+        sparse->run(range, reader.count(), nullptr, walk);
       } else if (block) {
         fold_block(*block, range, b, reader);
       } else {
@@ -203,6 +208,14 @@ class Partition {
     reader.read([&](const uint32_t* cells, const char* values, int count) {
       kernels_.apply_to_block(range, cells, values, count);
     });
+  }
+
+  void send_for(int64_t bucket, Block& range) const {
+    const int64_t places =
+        std::min(layout_.bucket_places(), layout_.places.count() - (bucket << layout_.deal.bits));
+    range.soon = transfer_.dst.data +
+                 layout_.places.offset_of(bucket << layout_.deal.bits) * kernels_.value_size;
+    range.soon_bytes = places * kernels_.value_size;
   }
 
   void fold_block(BlockFold& fold, const Block& range, int64_t bucket,
@@ -268,7 +281,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
-  if (!CodeReader::can_decode(t, flatten(t), layout.places)) check_indices(t);
+  if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
   if (!Partition(t, layout, memory).run()) check_indices(t);  // says which key it is
 }
 

@@ -225,7 +225,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
-  if (!CodeReader::can_decode(t, flatten(t), layout.places)) check_indices(t);
+  if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
   const bool good = layout.moves ? PrivateMoves(t, c, layout, memory).run()
                                  : PrivateFold(t, layout, memory, worker_bytes(layout)).run();
   if (!good) check_indices(t);  // says which key it is

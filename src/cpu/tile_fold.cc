@@ -2,12 +2,13 @@
 // positions.
 #include <optional>
 
-#include "core/parallel.h"
 #include "cpu/block_fold.h"
 #include "cpu/cell_map.h"
 #include "cpu/code_reader.h"
-#include "cpu/sparse_fold.h"
+#include "cpu/singles_fold.h"
+#include "cpu/key_check.h"
 #include "cpu/strategies.h"
+#include "cpu/touch.h"
 #include "cpu/transfer_facts.h"
 
 namespace sow::detail {
@@ -64,7 +65,7 @@ class Worker {
     if (layout.way == Way::block)
       block_.emplace(kernels_, window_kernels(t.dtype, t.reduce), layout.cells, c.item_count,
                      carver);
-    if (layout.way == Way::sparse) sparse_.emplace(kernels_, layout.cells, c.item_count, carver);
+    if (layout.way == Way::sparse) singles_.emplace(kernels_, layout.cells, c.item_count, carver);
     if (layout.way == Way::mapped) {
       map_.emplace(layout.places, c.item_count, layout.hashed, carver);
       cells_.emplace(kernels_, layout.cells, layout.touched, layout.width, carver);
@@ -73,24 +74,40 @@ class Worker {
 
   void run(int64_t first, int64_t last) {
     if (layout_.way == Way::mapped) return run_mapped(first, last);
-    if (sparse_) sparse_->clear();
+    if (layout_.way == Way::sparse) return run_singles(first, last);
     CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
     for (int64_t task = first; task < last; ++task) {
       const OuterBase base = outer_base(canonical_, task);
-      const Block block{
-          transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size,
-          layout_.places.step(), transfer_.include_self};
-      if (sparse_) {
-        sparse_->run(
-            block, [&](auto&& f) { reader.read_codes(base, 0, canonical_.item_count, f); },
-            [&](auto&& f) { reader.read(base, 0, canonical_.item_count, f); });
-      } else {
-        run_block(block, base, reader);
-      }
+      run_block(Block{place_of(base), layout_.places.step(), transfer_.include_self}, base, reader);
     }
   }
 
  private:
+  char* place_of(const OuterBase& base) const {
+    return transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size;
+  }
+
+  void run_singles(int64_t first, int64_t last) {
+    const int64_t items = canonical_.item_count, bytes = layout_.cells * kernels_.value_size;
+    const bool touched =
+        is_touched(layout_.places.step(), layout_.cells, items, kernels_.value_size);
+    CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
+    singles_->clear();
+    OuterBase base = outer_base(canonical_, first);
+    if (touched) touch(place_of(base), bytes);
+    for (int64_t task = first; task < last; ++task) {
+      const OuterBase after = outer_base(canonical_, std::min(task + 1, last - 1));
+      Block block{place_of(base), layout_.places.step(), transfer_.include_self};
+      if (touched) {
+        block.soon = place_of(after);
+        block.soon_bytes = bytes;
+      }
+      singles_->run(block, items, reader.values_of(base),
+                    [&](auto&& f) { reader.read(base, 0, items, f); });
+      base = after;
+    }
+  }
+
   void run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
     block_->open(block, layout_.cells, block.include_self);
     block_->add(
@@ -133,7 +150,7 @@ class Worker {
   const Transfer& transfer_;
   const Canonical& canonical_;
   std::optional<BlockFold> block_;
-  std::optional<SparseFold> sparse_;
+  std::optional<SinglesFold> singles_;
   std::optional<CellMap> map_;
   std::optional<CellFold> cells_;
 };
@@ -183,7 +200,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
   const size_t bytes = worker_bytes(t, c, layout);
-  parallel_run(layout.workers, [&](int index, int count) {
+  run_checked(t, layout.workers, [&](int index, int count) {
     Carver carver(memory + bytes * static_cast<size_t>(index));
     Worker worker(t, c, layout, carver);
     worker.run(layout.tasks * index / count, layout.tasks * (index + 1) / count);
@@ -199,6 +216,7 @@ const Strategy k_tile = {
     .cost = cost,
     .workspace = workspace,
     .run = run,
+    .checks_keys = true,
 };
 
 }  // namespace sow::detail

@@ -32,6 +32,18 @@ template <class K>
 }
 
 template <class K>
+[[gnu::always_inline]] inline void place(const K* keys, int64_t count, const KeyRun& run,
+                                         uint32_t* out) {
+  const uint32_t extent = run.extent, first = run.first, scale = run.scale, walk = run.walk;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto key = static_cast<int32_t>(keys[i]);
+    const uint32_t wrapped =
+        static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
+    out[i] = first + scale * wrapped + walk * static_cast<uint32_t>(i);
+  }
+}
+
+template <class K>
 SOW_TARGET_AVX2 bool in_range_avx2(const K* keys, int64_t count, int64_t extent) {
   return in_range(keys, count, extent);
 }
@@ -48,6 +60,16 @@ template <class K>
 SOW_TARGET_AVX512 void wrap_avx512(const K* keys, int64_t count, uint32_t extent, uint32_t first,
                                    uint32_t* out) {
   wrap(keys, count, extent, first, out);
+}
+
+template <class K>
+SOW_TARGET_AVX2 void place_avx2(const K* keys, int64_t count, const KeyRun& run, uint32_t* out) {
+  place(keys, count, run, out);
+}
+template <class K>
+SOW_TARGET_AVX512 void place_avx512(const K* keys, int64_t count, const KeyRun& run,
+                                    uint32_t* out) {
+  place(keys, count, run, out);
 }
 
 template <class K>
@@ -74,6 +96,18 @@ void wrap_here(const K* keys, int64_t count, uint32_t extent, uint32_t first, ui
   }
 }
 
+template <class K>
+void place_here(const K* keys, int64_t count, const KeyRun& run, uint32_t* out) {
+  switch (current_isa()) {
+    case Isa::avx512:
+      return place_avx512(keys, count, run, out);
+    case Isa::avx2:
+      return place_avx2(keys, count, run, out);
+    default:
+      return place(keys, count, run, out);
+  }
+}
+
 }  // namespace
 
 bool keys_in_range(const int32_t* keys, int64_t count, int64_t extent) {
@@ -88,6 +122,13 @@ void wrap_keys(const int32_t* keys, int64_t count, uint32_t extent, uint32_t fir
 }
 void wrap_keys(const int64_t* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out) {
   wrap_here(keys, count, extent, first, out);
+}
+
+void place_keys(const int32_t* keys, int64_t count, const KeyRun& run, uint32_t* out) {
+  place_here(keys, count, run, out);
+}
+void place_keys(const int64_t* keys, int64_t count, const KeyRun& run, uint32_t* out) {
+  place_here(keys, count, run, out);
 }
 
 }  // namespace sow::detail

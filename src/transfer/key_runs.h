@@ -13,4 +13,11 @@ bool keys_in_range(const int64_t* keys, int64_t count, int64_t extent);
 void wrap_keys(const int32_t* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out);
 void wrap_keys(const int64_t* keys, int64_t count, uint32_t extent, uint32_t first, uint32_t* out);
 
+// out[i] = first + scale * key + walk * i, modulo 2^32, for the same keys.
+struct KeyRun {
+  uint32_t extent, first, scale, walk;
+};
+void place_keys(const int32_t* keys, int64_t count, const KeyRun& run, uint32_t* out);
+void place_keys(const int64_t* keys, int64_t count, const KeyRun& run, uint32_t* out);
+
 }  // namespace sow::detail

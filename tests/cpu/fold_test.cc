@@ -28,7 +28,8 @@ TEST_P(Fold, GivesTheReferenceBits) {
   ProblemMaker maker(GetParam() + 1);
   const ProblemSizes sizes[] = {{1, 1, 1, 1},    {1, 100, 1, 7},   {3, 50, 1, 40},  {2, 30, 5, 6},
                                 {1, 600, 1, 64}, {1, 20, 70, 9},   {5, 9, 3, 1000}, {1, 700, 2, 1},
-                                {1, 40, 1, 100000}, {40, 3, 1, 2}, {2, 600, 33, 20}};
+                                {1, 40, 1, 100000}, {40, 3, 1, 2}, {2, 600, 33, 20},
+                                {3, 300, 1, 1200}};
   for (int reduce = 0; reduce < 6; ++reduce) {
     if (!is_reducible(dtype, static_cast<Reduce>(reduce))) continue;
     for (int values = 0; values < 4; ++values) {

@@ -1,4 +1,4 @@
-// keys_in_range() and wrap_keys() against one key at a time, with every instruction set.
+// keys_in_range(), wrap_keys() and place_keys() against one key at a time, with every instruction set.
 #include "transfer/key_runs.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@ namespace {
 using detail::Isa;
 using detail::isa_available;
 using detail::keys_in_range;
+using detail::place_keys;
 using detail::ScopedIsa;
 using detail::wrap_keys;
 
@@ -65,6 +66,11 @@ void negative_keys_wrap(uint32_t extent) {
   std::vector<uint32_t> found(keys.size());
   wrap_keys(keys.data(), static_cast<int64_t>(keys.size()), extent, 3, found.data());
   EXPECT_EQ(found, expected);
+
+  std::vector<uint32_t> placed = expected;
+  for (uint32_t i = 0; i < placed.size(); ++i) placed[i] = 11 + 1024 * (placed[i] - 3) + 2 * i;
+  place_keys(keys.data(), static_cast<int64_t>(keys.size()), {extent, 11, 1024, 2}, found.data());
+  EXPECT_EQ(found, placed);
 }
 
 TEST(KeyRuns, NegativeKeysWrap) {

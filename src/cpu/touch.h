@@ -1,0 +1,27 @@
+// Brings a block of the destination into the cache before it is updated here and there.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/tuning.h"
+
+namespace sow::detail {
+
+// Whether it pays to have all lines of a block of `places` places in the cache before `updates` of
+// them are updated: most will be met, and they stay.
+inline bool is_touched(int64_t step, int64_t places, int64_t updates, int value_size) {
+  constexpr int64_t kLine = 64;
+  const int64_t bytes = places * value_size;
+  return step == 1 && bytes <= tuning::kTouchedBytes &&
+         bytes <= tuning::kTouchedLines * kLine * updates;
+}
+
+// Reads a word of every line, one after the other: the processor recognises that and streams, while
+// it fetches lines that are asked for here and there one by one.
+inline void touch(const char* first, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) {
+    [[maybe_unused]] const char word = static_cast<const volatile char*>(first)[at];
+  }
+}
+
+}  // namespace sow::detail
