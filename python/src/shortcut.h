@@ -77,7 +77,7 @@ class Shortcut {
   template <class F, class... Parts>
   Tensor watch(const Tensor& x, const std::tuple<Parts...>& parts, F&& call) {
     if (new_text_) return learn_text(call());
-    if (!print_.good() || !is_seen_again()) return call();
+    if (!print_.good() || hash_ == 0 || !is_seen_again()) return call();
     std::vector<Tensor> arrays{x};
     const auto collect_all = [&](const auto&... value) { (collect(value, arrays), ...); };
     std::apply([&](const auto&... part) { (std::apply(collect_all, part), ...); }, parts);
@@ -127,7 +127,7 @@ class Shortcut {
   Fingerprint print_;
   const TypeInfo& info_;  // of the destination
   nb::handle new_text_;
-  uint64_t hash_ = 0;
+  uint64_t hash_ = 0;  // until it was looked for
 };
 
 }  // namespace sow::python
