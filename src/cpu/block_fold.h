@@ -10,8 +10,13 @@
 
 namespace sow::detail {
 
-inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels* window) {
+// `each` is the number of updates that a worker has for a cell.
+inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels* window,
+                                double each) {
   if (window != nullptr) return tuning::kWindowBlock;
+  if (kernels.add_often != nullptr) {
+    return each >= tuning::kOftenUpdates ? tuning::kOftenBlock : tuning::kExtremeBlock;
+  }
   return kernels.long_size > 0 ? tuning::kAccumulatorBlock : tuning::kNumberBlock;
 }
 

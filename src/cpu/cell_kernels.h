@@ -184,6 +184,11 @@ struct CellKernels {
                            int64_t count) {
     State* states = reinterpret_cast<State*>(cells.states);
     uint32_t* counts = cells.counts;
+    if constexpr (kExtreme) {
+      add_extremes(cells.states, ids, values, count);
+      for (int64_t i = 0; i < count; ++i) counts[ids[i]] = 1;
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       const uint32_t seen = counts[ids[i]]++;
       A::add(states[ids[i]], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))), seen);

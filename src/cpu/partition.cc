@@ -270,13 +270,16 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   if (updates < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
   const double places = static_cast<double>(layout.places.count());
-  const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window);
-  const double fold = layout.direct   ? tuning::kDirectNs + tuning::kDirectColumnNs
+  const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window, updates / places);
+  const double column = t.reduce == Reduce::assign
+                            ? tuning::kMoveByteNs * layout.kernels->value_size
+                            : tuning::kDirectColumnNs;
+  const double fold = layout.direct   ? tuning::kDirectNs + column
                       : layout.sparse ? tuning::kSparseNs
                                       : ns.update + ns.cell * places / updates;
   const double buckets = static_cast<double>(layout.deal.buckets) * tuning::kTaskNs;
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 3 * tuning::kRegionNs +
-         buckets + updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.deal.workers;
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs + buckets +
+         updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.deal.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

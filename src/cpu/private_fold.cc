@@ -211,14 +211,15 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double cells = static_cast<double>(layout.places.count());
   const double updates = static_cast<double>(layout.updates);
   if (layout.moves) {
-    return tuning::kCallNs + (layout.workers > 1 ? tuning::kRegionNs : 0) +
+    return tuning::kCallNs + (layout.workers > 1 ? tuning::kTeamNs : 0) +
            cells * tuning::kLastPlaceNs + updates * tuning::kLastUpdateNs / layout.workers;
   }
   if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
   const double bytes = cells * (layout.window != nullptr ? 8 : 4 + layout.kernels->state_size);
-  const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window);
+  const tuning::BlockNs ns =
+      block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
   const double batches = 1 + updates / (layout.workers * 4.0 * tuning::kWindowUpdates);
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + 2 * tuning::kRegionNs +
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs +
          cells * (tuning::kMergeNs + (layout.window != nullptr ? batches * tuning::kFlushNs : 0)) +
          updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }
