@@ -18,6 +18,7 @@ struct LastFold {
   using Partial = Stored;
   static constexpr bool kOrdered = false;
   static constexpr bool kRepairs = false;
+  using Overwrites = void;  // what was there is not looked at
 
   __device__ Acc start() const { return {}; }
   __device__ Partial start_partial() const { return {}; }
