@@ -10,10 +10,10 @@
 //   merge(p, q)      the values of q come after those of p
 //   finish(acc, old, count, out)   the result, or false where only a wider sum can tell
 //   Long             that wider sum, where kRepairs
-//   kStreams         whether long rows of it are folded by fold_stream.cuh
+//   kStreams         whether long rows of it are folded by fold_rows.cuh
 #pragma once
 
-#include "cuda/fold_bulk.cuh"
+#include "cuda/fold_rows.cuh"
 
 namespace sow::detail::cuda {
 
@@ -362,51 +362,38 @@ void launch_chunks(const Launch& launch, FoldArgs a, const Fold& fold) {
   }
 }
 
-template <class Fold, int V>
-void launch_stream(const Launch& launch, FoldArgs a, const Fold& fold) {
+template <class Fold, int V, int Lanes>
+void launch_rows(const Launch& launch, FoldArgs a, const Fold& fold) {
   const Problem& p = launch.problem;
-  a.row_tiles = (a.row + 32 * V - 1) / (32 * V);
-  const int64_t tiles = a.row_tiles * a.free.count;
-  const int most = 40 * launch.device.processors;
-  const int blocks = blocks_for((p.positions() + kStreamTile - 1) / kStreamTile * tiles, kStreamWarps, most);
+  a.row_tiles = (a.row + Lanes * V - 1) / (Lanes * V);
+  const int64_t units = a.segments.most_shorts * a.row_tiles * a.free.count;
+  // Blocks of their own rather than a loop: the next one's rows are on their way before the last have come.
+  const int blocks = blocks_for(units, kRowThreads / Lanes);
   if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
-  if constexpr (sizeof(Pack<typename Fold::Stored, V>) <= 8) {
-    if (row_alignment(p) == 16 && launch.device.compiled_for >= kBulkArchitecture) {
-      constexpr int kBytes = kBulkWarps * 2 * 32 * BulkWalk<Fold, V>::kBytes;
-      check(cudaFuncSetAttribute(fold_bulk<Fold, V>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "fold");
-      const int64_t ranges = (p.positions() + 32 * kBulkTiles - 1) / (32 * kBulkTiles);
-      fold_bulk<Fold, V><<<blocks_for(ranges * tiles, kBulkWarps, 24 * launch.device.processors), kBulkThreads, kBytes,
-                           launch.stream>>>(a, p, fold);
-    } else {
-      fold_stream<Fold, V><<<blocks, kStreamThreads, 0, launch.stream>>>(a, p, fold);
-    }
-  } else {
-    fold_stream<Fold, V><<<blocks, kStreamThreads, 0, launch.stream>>>(a, p, fold);
-  }
+  fold_heads<Fold, V, Lanes><<<blocks, kRowThreads, 0, launch.stream>>>(a, p, fold);
   if constexpr (Fold::kRepairs) {
     // Usually there is nothing to do.
-    repair_stream<Fold, V><<<std::min(blocks, 8 * launch.device.processors), kStreamThreads, 0, launch.stream>>>(a, p, fold);
+    repair_heads<Fold, V, Lanes><<<std::min(blocks, 8 * launch.device.processors), kRowThreads, 0, launch.stream>>>(a, p, fold);
   }
   if (a.segments.most_longs == 0) return;
   launch_chunks<Fold, V>(launch, a, fold);
   launch_combine(launch, a, fold);
 }
 
-// As few bytes a lane as cover the row in one step, so that every lane has something to do.
+// 16 bytes a lane where rows are aligned to them, and as few lanes as cover the row.
 template <class Fold>
-void launch_stream(const Launch& launch, const FoldArgs& a, const Fold& fold) {
-  constexpr int kWidth = static_cast<int>(sizeof(typename Fold::Stored));
+void launch_rows(const Launch& launch, const FoldArgs& a, const Fold& fold) {
+  constexpr int kWidth = static_cast<int>(sizeof(typename Fold::Stored)), kWide = 16 / kWidth;
   const int64_t bytes = launch.problem.row * kWidth, aligned = row_alignment(launch.problem);
-  int each = kWidth < 4 ? 4 : kWidth;
-  const int most = aligned == 16 && kWidth <= 8 ? 8 : 16;
-  while (each < most && 2 * each <= aligned && 32 * each < bytes) each *= 2;
-  if constexpr (kWidth <= 4) {
-    if (each == 4) return launch_stream<Fold, 4 / kWidth>(launch, a, fold);
+  if (aligned == 16 || kWidth == 16) {
+    if (bytes <= 8 * 16) return launch_rows<Fold, kWide, 8>(launch, a, fold);
+    if (bytes <= 16 * 16) return launch_rows<Fold, kWide, 16>(launch, a, fold);
+    return launch_rows<Fold, kWide, 32>(launch, a, fold);
   }
   if constexpr (kWidth <= 8) {
-    if (each == 8) return launch_stream<Fold, 8 / kWidth>(launch, a, fold);
+    if (aligned == 8 || kWidth == 8) return launch_rows<Fold, 8 / kWidth, 32>(launch, a, fold);
   }
-  launch_stream<Fold, 16 / kWidth>(launch, a, fold);
+  if constexpr (kWidth <= 4) return launch_rows<Fold, 4 / kWidth, 32>(launch, a, fold);
 }
 
 template <class Fold, int V>
@@ -458,7 +445,7 @@ void run_fold(const Launch& launch, const Segments& segments, const FoldMemory& 
   a.flag = launch.flag;
   if constexpr (Fold::kStreams) {
     if (segments.stream) {
-      launch_stream(launch, a, fold);
+      launch_rows(launch, a, fold);
       return check_launch("fold");
     }
   }

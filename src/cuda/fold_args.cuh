@@ -19,7 +19,7 @@ struct FoldArgs {
   void* partials = nullptr;
   uint32_t* unsettled = nullptr;  // a bit a lane of a unit: left for repair_short
   uint32_t* any_unsettled = nullptr;
-  Unsettled* repairs = nullptr;  // left for repair_stream, as many as any_unsettled counts
+  Unsettled* repairs = nullptr;  // left for repair_heads, as many as any_unsettled counts
   const Flag* flag = nullptr;
 
   __device__ int64_t columns() const { return free.count * row; }
@@ -44,6 +44,10 @@ __device__ inline Stored from_payload(uint32_t bits) {
 template <class Stored>
 __device__ inline Stored load_one(const FoldArgs& a, int64_t i, int64_t column) {
   if (a.segments.payload) return from_payload<Stored>(static_cast<const uint32_t*>(a.segments.items)[i]);
+  if (a.segments.stream) {
+    const char* row = a.src + static_cast<uint64_t>(narrow_item(a.segments, i)) * a.segments.item_bytes;
+    return reinterpret_cast<const Stored*>(row)[column];
+  }
   return reinterpret_cast<const Stored*>(a.src)[item_at(a.segments, i) + column];
 }
 

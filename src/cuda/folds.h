@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/segments.h"
+#include "sow/half.h"
 
 namespace sow::detail::cuda {
 
@@ -9,7 +10,7 @@ inline constexpr size_t kLargestPartial = 24;  // bytes of any fold's accumulato
 
 // A segment whose sum was not settled in some lanes of a tile of columns.
 struct Unsettled {
-  uint32_t head;  // its first item
+  Head head;
   uint32_t lanes;
   int64_t tile;
 };
@@ -27,6 +28,8 @@ struct BlockArgs;  // block_fold.cuh
 
 // With `block` a block folds each outer position, otherwise segments are folded.
 void fold_sums(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block = nullptr);
+template <class T>
+void fold_sums_of(const Launch& launch, const Segments& segments, const FoldMemory& memory, const BlockArgs* block);
 void fold_products(const Launch& launch, const Segments& segments, const FoldMemory& memory,
                    const BlockArgs* block = nullptr);
 void fold_extremes(const Launch& launch, const Segments& segments, const FoldMemory& memory,

@@ -1,6 +1,7 @@
 // Groups items by place: keys, a stable sort, and the lists of segments.
 #include "cuda/segments.h"
 
+#include "cuda/group.h"
 #include "cuda/segments.cuh"
 #include "cuda/sort.h"
 #include "transfer/index_order.h"
@@ -47,6 +48,27 @@ __global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ P
       if (carry == Carry::position) items[i] = static_cast<U>(i);
       else if (!kept) items[i] = 0;
       else items[i] = carry == Carry::value ? static_cast<U>(bits[u]) : static_cast<U>(p.src == nullptr ? 0 : item[u].src);
+    }
+  }
+  if (bad) mark_bad(flag);
+}
+
+// The same for a plain problem whose items are no values, with more keys on their way.
+__global__ void __launch_bounds__(kThreads) make_plain_items(const __grid_constant__ Problem p, Carry carry, uint32_t* keys,
+                                                             uint32_t* items, Flag* flag) {
+  constexpr int kUnroll = 8;
+  const int64_t count = p.outer_count * p.item_count, step = grid_threads();
+  const uint32_t last = static_cast<uint32_t>(p.bounds == Bounds::drop ? p.places : 0);
+  bool bad = false;
+  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
+    uint32_t place[kUnroll], src[kUnroll];
+    read_items<true>(p, first, step, count, place, src, bad);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t i = first + u * step;
+      if (i >= count) continue;
+      keys[i] = place[u] == kNowhere ? last : place[u];
+      items[i] = carry == Carry::position ? static_cast<uint32_t>(i) : p.src == nullptr ? 0 : src[u];
     }
   }
   if (bad) mark_bad(flag);
@@ -117,6 +139,71 @@ __global__ void __launch_bounds__(kThreads) list_segments(const __grid_constant_
   }
 }
 
+// Lists the heads of rows' segments that begin in a tile, as list_segments does.
+__global__ void __launch_bounds__(kThreads) list_heads(const __grid_constant__ Problem p, const uint32_t* keys, int64_t count,
+                                                       Head* list, LongSegment* longs, SegmentCounts* counts) {
+  constexpr int kWarps = kThreads / 32, kBallots = kPerThread * kWarps;
+  static_assert(kBallots == 64);
+  __shared__ int heads[kTile];
+  __shared__ int before[kBallots + 1];
+  __shared__ int tail;  // how far the last key goes on beyond the tile, as far as was looked
+  __shared__ unsigned long long base;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  uint32_t key[kPerThread], ballots[kPerThread];
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const int64_t at = first + k * kThreads + threadIdx.x;
+    key[k] = at < count ? keys[at] : UINT32_MAX;
+  }
+  const int64_t beyond = first + kTile + threadIdx.x;
+  const uint32_t key_beyond = beyond < count ? keys[beyond] : UINT32_MAX;
+  const uint32_t last = keys[min(first + kTile, count) - 1];
+  if (threadIdx.x == 0) tail = kThreads;
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    const int64_t at = first + k * kThreads + threadIdx.x;
+    uint32_t left = __shfl_up_sync(~0u, key[k], 1);
+    if (lane == 0) left = at > 0 && at < count ? keys[at - 1] : UINT32_MAX;
+    ballots[k] = __ballot_sync(~0u, at < count && static_cast<int64_t>(key[k]) < p.places && key[k] != left);
+    if (lane == 0) before[k * kWarps + warp + 1] = __popc(ballots[k]);
+  }
+  __syncthreads();
+  if (key_beyond != last) atomicMin(&tail, static_cast<int>(threadIdx.x));
+  if (warp == 0) {
+    const int even = before[2 * lane + 1], odd = before[2 * lane + 2];
+    int sum = even + odd;
+    for (int step = 1; step < 32; step *= 2) {
+      const int other = __shfl_up_sync(~0u, sum, step);
+      if (lane >= step) sum += other;
+    }
+    __syncwarp();
+    before[2 * lane + 1] = sum - odd;
+    before[2 * lane + 2] = sum;
+    if (lane == 0) before[0] = 0;
+    if (lane == 31) base = atomicAdd(&counts->shorts, static_cast<unsigned long long>(sum));
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kPerThread; ++k) {
+    if (!((ballots[k] >> lane) & 1)) continue;
+    heads[before[k * kWarps + warp] + __popc(ballots[k] & ((1u << lane) - 1))] = k * kThreads + static_cast<int>(threadIdx.x);
+  }
+  __syncthreads();
+  const int total = before[kBallots];
+  for (int j = static_cast<int>(threadIdx.x); j < total; j += kThreads) {
+    const int64_t begin = first + heads[j];
+    int64_t end;
+    if (j + 1 < total) end = first + heads[j + 1];
+    else if (tail < kThreads && keys[begin] == last) end = min(first + kTile + tail, count);
+    else end = end_of_run(keys, begin, count);  // a longer one, or dropped items follow
+    const bool is_long = end - begin > kChunk;
+    const uint32_t place = keys[begin];
+    list[base + j] = {static_cast<uint32_t>(begin), is_long ? 0 : static_cast<uint32_t>(end - begin), place};
+    if (is_long) add_long(begin, end - begin, offset_of_place(p, static_cast<int64_t>(place)), longs, counts);
+  }
+}
+
 // Positions become the offsets of their sources.
 template <class U>
 __global__ void spell_sources(const __grid_constant__ Problem p, U* items) {
@@ -180,6 +267,7 @@ bool can_stream(const Problem& p) {
 
 struct Lists {
   Segment* shorts;
+  Head* heads;
   LongSegment* longs;
   SegmentCounts* counts;
 };
@@ -188,6 +276,7 @@ Lists carve_lists(Carver& carver, const Segments& bounds) {
   Lists lists;
   lists.counts = carver.take<SegmentCounts>(1);
   lists.shorts = carver.take<Segment>(bounds.runs || bounds.stream ? 0 : bounds.most_shorts);
+  lists.heads = carver.take<Head>(bounds.stream ? bounds.most_shorts : 0);
   lists.longs = carver.take<LongSegment>(bounds.most_longs);
   return lists;
 }
@@ -208,6 +297,12 @@ Carry carried(const Problem& p) {
   return p.reduce == Reduce::assign || p.spelled ? Carry::position : Carry::offset;
 }
 
+// Whether rows are found from their positions by one multiplication: nothing has to be written for a held order.
+bool counts_positions(const Problem& p, const Segments& bounds) {
+  return bounds.stream && p.outer_count == 1 && p.walk.rank == 1 && p.src_keys == 0 &&
+         p.walk.axis[0].stride[1] * p.width < UINT32_MAX;
+}
+
 template <class U>
 void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segments& out) {
   const Problem& p = launch.problem;
@@ -218,21 +313,37 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
   const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
   const Case& c = launch.problem_case;
   const IndexOrder* held = sizeof(U) == 4 ? held_order(c.transfer, c.canonical) : nullptr;
-  if (held != nullptr) {
-    keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));  // only read
+  if (held != nullptr && counts_positions(p, out)) {  // all of it is only read
+    keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));
+    values[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_positions));
+    out.item_bytes = static_cast<uint32_t>(p.walk.axis[0].stride[1] * p.width);
+  } else if (held != nullptr) {
+    keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));
     values[0] = carver.take<U>(count);
     take_held<<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), held->device_keys, held->device_positions,
                                                       reinterpret_cast<uint32_t*>(values[0]));
   } else {
     const size_t bytes = carve_sort<U>(carver, p, keys, values, scratch);
-    make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), keys[0], values[0], launch.flag);
+    if (sizeof(U) == 4 && is_plain(p) && carried(p) != Carry::value) {
+      make_plain_items<<<std::min(blocks, 8 * launch.device.processors), kThreads, 0, launch.stream>>>(
+          p, carried(p), reinterpret_cast<uint32_t*>(keys[0]), reinterpret_cast<uint32_t*>(values[0]), launch.flag);
+    } else {
+      make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), keys[0], values[0], launch.flag);
+    }
     sort_pairs<U>(keys, values, count, key_bits(p), scratch, bytes, launch.stream);
   }
   out.keys = keys[0];
   out.items = values[0];
   if (p.reduce == Reduce::assign) return;  // the last of each run is seen without a list
   check(cudaMemsetAsync(lists.counts, 0, sizeof(SegmentCounts), launch.stream), "segments");
-  if (out.runs || out.stream) return;
+  if (out.runs) return;
+  if (out.stream) {
+    if constexpr (sizeof(U) == 4) {
+      list_heads<<<blocks_for(count, kTile), kThreads, 0, launch.stream>>>(p, keys[0], count, lists.heads, lists.longs,
+                                                                           lists.counts);
+    }
+    return;
+  }
   list_segments<U><<<blocks_for(count, kTile), kThreads, 0, launch.stream>>>(p, keys[0], values[0], count,
                                                                              lists.shorts, lists.longs, lists.counts);
   if (p.spelled) spell_sources<U><<<blocks_for(count, kThreads, 4096), kThreads, 0, launch.stream>>>(p, values[0]);
@@ -255,7 +366,7 @@ const IndexOrder* held_order(const Transfer& t, const Canonical& canonical) {
   const IndexOrder* order = t.order;
   if (order == nullptr || order->device_keys == nullptr || t.dst_index.size() != 1 || !t.src_index.empty()) return nullptr;
   const IndexOperand& index = t.dst_index[0];
-  if (index.extent != order->size || t.bounds != order->bounds || canonical.item_count != order->count) return nullptr;
+  if (index.extent != order->size || !order->serves(t.bounds) || canonical.item_count != order->count) return nullptr;
   for (const Axis& axis : canonical.outer) {
     if (axis.index[0] != 0) return nullptr;
   }
@@ -282,6 +393,7 @@ Segments segment_bounds(const Problem& p) {
     return bounds;
   }
   bounds.stream = can_stream(p);
+  bounds.item_bytes = static_cast<uint32_t>(p.width);
   bounds.most_shorts = std::min(positions, p.places);
   bounds.most_longs = positions / (kChunk + 1);
   bounds.most_chunks = positions / kChunk + bounds.most_longs;
@@ -304,6 +416,8 @@ size_t segments_workspace(const Case& c) {
     carve_sort<uint64_t>(carver, p, keys, values, scratch);
   } else if (held_order(c.transfer, c.canonical) != nullptr) {
     carver.take<uint32_t>(p.positions());
+  } else if (can_stream(p) && can_group(p)) {
+    carver.take<char>(static_cast<int64_t>(group_workspace(p)));
   } else {
     uint32_t *keys[2], *values[2];
     carve_sort<uint32_t>(carver, p, keys, values, scratch);
@@ -317,6 +431,7 @@ Segments make_segments(const Launch& launch, char* workspace) {
   Carver carver(workspace);
   const Lists lists = carve_lists(carver, out);
   out.shorts = lists.shorts;
+  out.heads = lists.heads;
   out.longs = lists.longs;
   out.counts = lists.counts;
   if (is_ordered(p)) {
@@ -324,6 +439,10 @@ Segments make_segments(const Launch& launch, char* workspace) {
     else list_in_order<uint32_t>(launch, carver, lists, out);
   } else if (out.wide) {
     sort_into<uint64_t>(launch, carver, lists, out);
+  } else if (out.stream && can_group(p) && held_order(launch.problem_case.transfer, launch.problem_case.canonical) == nullptr) {
+    check(cudaMemsetAsync(lists.counts, 0, sizeof(SegmentCounts), launch.stream), "segments");
+    char* memory = carver.take<char>(static_cast<int64_t>(group_workspace(p)));
+    out.items = group_items(launch, memory, lists.heads, lists.longs, lists.counts);
   } else {
     sort_into<uint32_t>(launch, carver, lists, out);
   }

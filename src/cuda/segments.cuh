@@ -1,10 +1,55 @@
-// Finding runs of equal keys on the device.
+// Reading items, and finding runs of equal keys, on the device.
 #pragma once
 
 #include "cuda/decode.cuh"
 #include "cuda/segments.h"
 
 namespace sow::detail::cuda {
+
+// One dimension of items, and no keys on the source's side.
+inline bool is_plain(const Problem& p) { return !p.spelled && p.outer_count == 1 && p.walk.rank == 1 && p.src_keys == 0; }
+
+inline constexpr uint32_t kNowhere = UINT32_MAX;
+
+// Positions first, first + step, ...: places (kNowhere: dropped or beyond) and the sources' offsets. All keys of an
+// operand are on their way before the first is looked at.
+template <bool Plain, int N>
+__device__ inline void read_items(const Problem& p, int64_t first, int64_t step, int64_t count, uint32_t (&place)[N],
+                                  uint32_t (&src)[N], bool& bad) {
+  if constexpr (!Plain) {
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      Item item{0, 0, -1};
+      if (first + u * step < count) item = decode_any(p, first + u * step, bad);
+      place[u] = item.place < 0 ? kNowhere : static_cast<uint32_t>(item.place);
+      src[u] = static_cast<uint32_t>(item.src);
+    }
+    return;
+  }
+  const WalkAxis& axis = p.walk.axis[0];
+#pragma unroll
+  for (int u = 0; u < N; ++u) {
+    place[u] = first + u * step < count ? 0 : kNowhere;
+    src[u] = static_cast<uint32_t>((first + u * step) * axis.stride[1]);
+  }
+  for (int k = 0; k < p.dst_keys; ++k) {
+    const KeyOperand& operand = p.keys[k];
+    int64_t key[N];
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const int64_t at = min(first + u * step, count - 1) * axis.stride[2 + k];
+      key[u] = operand.narrow ? static_cast<int64_t>(reinterpret_cast<const int32_t*>(operand.data)[at])
+                              : reinterpret_cast<const int64_t*>(operand.data)[at];
+    }
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      bool wrong = false;
+      const bool kept = resolve(key[u], operand.extent, p.bounds, wrong) && place[u] != kNowhere;
+      bad = bad || (wrong && first + u * step < count);
+      place[u] = kept ? place[u] * static_cast<uint32_t>(operand.extent) + static_cast<uint32_t>(key[u]) : kNowhere;
+    }
+  }
+}
 
 // The first index after `at` whose key differs, by galloping: most segments are short.
 template <class U>

@@ -14,6 +14,11 @@ struct Segment {
   int32_t count;  // of items; 0: nothing to do
 };
 
+// The same of rows, read at once.
+struct alignas(16) Head {
+  uint32_t begin, count, place;
+};
+
 // Segments of more than a chunk, with the number of their first chunk.
 struct LongSegment {
   int64_t begin, dst, count, first_chunk;
@@ -27,14 +32,16 @@ inline constexpr int kChunkBits = 36;
 
 struct Segments {
   bool wide = false;           // keys and items are 64-bit, else 32-bit
-  const void* keys = nullptr;  // sorted places; null without an index
+  const void* keys = nullptr;  // sorted places; null without an index, or where rows were grouped without a sort
   // In that order: the element offsets of the sources, or, with `payload`, the values themselves
   // (single elements of up to 4 bytes).
   const void* items = nullptr;
   bool payload = false;
   bool runs = false;  // short runs of such values: the first of each folds it, and there is no list
-  bool stream = false;  // long enough rows: folded in sorted order, and there is no list either
+  bool stream = false;  // long enough rows: listed as heads
+  uint32_t item_bytes = 0;  // of rows: what an item counts
   const Segment* shorts = nullptr;
+  const Head* heads = nullptr;
   const LongSegment* longs = nullptr;
   const SegmentCounts* counts = nullptr;
   // Upper bounds, for grids and workspace.

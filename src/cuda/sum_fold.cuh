@@ -59,6 +59,16 @@ struct SumFold {
     return settle(sum, old, count, out);
   }
 
+  // Of finite terms whose sum is known, before they are negated; `any`: not all were zero. False where the
+  // old value does not fit beside the sum.
+  __device__ bool finish_exact(double sum, bool any, T old, int64_t count, T& out) const {
+    if (negate) sum = any && sum == 0 ? 0.0 : -sum;
+    double error = 0;
+    if (include_self) sum = two_sum(sum, widen(old), error);
+    out = mean ? divided(sum, count) : static_cast<T>(sum);
+    return error == 0;
+  }
+
   __device__ void add(Long& sum, T value) const { sum.add(signed_term(value)); }
   __device__ T finish_long(Long sum, T old, int64_t count) const {
     if (include_self) sum.add(old);
