@@ -28,7 +28,7 @@ class Budget:
 
 SLOW = 0.4  # seconds beside which waking up is nothing
 
-QUICK = Budget(0.7, 3, 7, False)
+QUICK = Budget(0.5, 3, 7, False)
 DEVICE = Budget(0.15, 3, 7, False)
 FULL = Budget(5.0, 5, 21, True)
 
@@ -205,7 +205,7 @@ def turn_of(seconds: float) -> tuple[int, int, bool]:
     """(runs, loops of one run, whether a first run is thrown away) that make a turn long enough."""
     if seconds < 50e-6:
         return 3, max(1, int(2e-3 / max(seconds, 1e-7))), True
-    if seconds < 20e-3:
+    if seconds < 60e-3:
         return max(1, min(5, int(10e-3 / seconds))), 1, True
     return 1, 1, False
 
