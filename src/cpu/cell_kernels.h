@@ -201,6 +201,7 @@ struct CellKernels {
                         const char* soon) {
     if constexpr (kExtreme) {
       constexpr int kBatch = 64, kStep = 8;
+      if (soon == nullptr) soon = values;
       int64_t i = 0;
       for (; i + kBatch <= count; i += kBatch) {
         State batch[kBatch];

@@ -42,6 +42,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
                               const char* soon) {
   using Plain = WindowLoops<float, Reduce::add>;
   constexpr int kBatch = 64;
+  if (soon == nullptr) soon = values;  // a line that is here costs nothing, none at all a walk
   alignas(64) int64_t units[kBatch];
   const float* from = reinterpret_cast<const float*>(values);
   const __m512d scale = _mm512_set1_pd(std::ldexp(1.0, -window.exponent));
