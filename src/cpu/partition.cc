@@ -25,6 +25,7 @@ struct Layout {
   DealShape deal;
   bool direct;  // buckets are applied to the destination itself
   bool sparse;  // few places are met
+  bool whole;   // there is nothing between the places that is not one
 
   bool constant() const { return deal.value_size == 0; }  // every update has the same value
   int64_t bucket_places() const { return int64_t{1} << deal.bits; }
@@ -43,6 +44,13 @@ void choose_buckets(Layout& layout, int64_t cell_bytes) {
   layout.deal.buckets = buckets();
 }
 
+double place_count(const Transfer& t, const Canonical& c) {
+  double places = static_cast<double>(c.outer_count) * static_cast<double>(c.row.size);
+  for (const IndexOperand& index : t.dst_index)
+    places *= static_cast<double>(std::max<int64_t>(index.extent, 1));
+  return places;
+}
+
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   Layout layout;
   layout.kernels = fold_kernels(t.dtype, t.reduce);
@@ -51,6 +59,7 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.direct = is_direct(t);
   const int64_t updates = c.outer_count * c.item_count * c.row.size;
   layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * updates;
+  layout.whole = static_cast<double>(layout.places.count()) == place_count(t, c);
   layout.deal.updates = updates;
   layout.deal.value_size = t.src.data == nullptr ? 0 : layout.kernels->value_size;
   layout.deal.workers = updates < tuning::kSerialUpdates ? 1 : threads;
@@ -197,7 +206,8 @@ class Partition {
   void apply(const Block& range, int64_t bucket, Dealt::Reader& reader, char* states) const {
     const int64_t places =
         std::min(layout_.bucket_places(), layout_.places.count() - (bucket << layout_.deal.bits));
-    const bool often = reader.count() >= places;
+    // All places are written back, so that what lies between them must be nobody else's.
+    const bool often = layout_.whole && reader.count() >= places;
     if (often && kernels_.open_extremes != nullptr &&
         kernels_.open_extremes(range, places, states)) {
       reader.read([&](const uint32_t* cells, const char* values, int count) {
@@ -255,12 +265,9 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
 bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
-  double places = static_cast<double>(c.outer_count) * static_cast<double>(c.row.size);
-  for (const IndexOperand& index : t.dst_index)
-    places *= static_cast<double>(std::max<int64_t>(index.extent, 1));
   // Places far apart would leave most cells unused.
   return layout.places.count() < (int64_t{1} << 32) &&
-         static_cast<double>(layout.places.count()) <= 4 * places + 1024 &&
+         static_cast<double>(layout.places.count()) <= 4 * place_count(t, c) + 1024 &&
          layout.deal.updates < kCellTag && workspace(t, c, 1) <= workspace_allowed(t, c);
 }
 

@@ -2,6 +2,9 @@
 // keys found by the strategies that check keys while they read them.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <thread>
+
 #include "cpu/strategies.h"
 #include "fold_problem.h"
 #include "sow/sow.h"
@@ -76,6 +79,36 @@ TEST(Elements, ABadKeyWritesNothing) {
               << strategy->name;
         }
       }
+    }
+  }
+}
+
+// Two calls at once on the left and the right half of one array: what is between the places of one
+// belongs to the other.
+TEST(Elements, WhatLiesBetweenPlacesIsLeftAlone) {
+  constexpr int64_t kRows = 400, kColumns = 32, kItems = 4000;
+  std::mt19937_64 random(5);
+  std::vector<int64_t> keys(kItems);
+  for (int64_t& key : keys) key = static_cast<int64_t>(random() % kRows);
+  std::vector<float> values(kItems * kColumns);
+  for (float& value : values) value = static_cast<float>(random() % 100000);
+  const Tensor index = Tensor::of(keys, {kItems}), src = Tensor::of(values, {kItems, kColumns});
+  const Tensor expected = Tensor::zeros({kRows, kColumns}, DType::float32);
+  index_reduce_(expected, 0, index, src, Reduce::amax);
+  for (const Strategy* strategy : kStrategies) {
+    const Tensor both = Tensor::zeros({kRows, 2 * kColumns}, DType::float32);
+    const Tensor half[] = {both.slice(1, 0, kColumns), both.slice(1, kColumns, 2 * kColumns)};
+    const auto work = [&](int which) {
+      const ForceStrategy forced(strategy->name);
+      index_reduce_(half[which], 0, index, src, Reduce::amax);
+    };
+    std::thread other(work, 1);
+    work(0);
+    other.join();
+    for (const Tensor& each : half) {
+      const Tensor found = each.contiguous();
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(), kRows * kColumns * sizeof(float)), 0)
+          << strategy->name;
     }
   }
 }
