@@ -237,17 +237,19 @@ struct RowKernels {
         tile.columns = range.columns;
         const FoldRowTile fold = range.columns == kTileColumns ? whole : part;
         if constexpr (kMayWiden) {
-          if (tile.count > kSpreadItems) {
+          if (fold != nullptr && tile.count > kSpreadItems) {
             fold_many(job, range, tile, fold, row + column);
             continue;
           }
         }
-        if (fold(tile)) continue;
+        if (fold != nullptr && fold(tile)) continue;
         if constexpr (kMayWiden && R == Reduce::mean) {
-          fold_wider(job, range, row + column);  // one part would not tell a float64 either
-        } else {
-          fold_block(job, range, row + column, add);
+          if (fold != nullptr) {  // one part would not tell a float64 either
+            fold_wider(job, range, row + column);
+            continue;
+          }
         }
+        fold_block(job, range, row + column, add);
       }
     }
   }

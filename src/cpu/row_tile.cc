@@ -13,6 +13,7 @@ int row_shift(const void* src, int64_t src_step, int columns) {
 FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift) {
   if constexpr (SOW_HAS_X86_KERNELS) {
     if (current_isa() == Isa::avx512) return row_tile_avx512(dtype, reduce, columns, shift);
+    if (current_isa() == Isa::avx2) return row_tile_avx2(dtype, reduce, columns);
   }
   return nullptr;
 }

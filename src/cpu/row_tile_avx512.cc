@@ -83,65 +83,63 @@ SOW_TARGET_AVX512 SOW_INLINE void store(float16* to, __mmask16 in, const Wide& v
                            _mm256_mask_mov_epi16(rounded, nans(values), _mm256_set1_epi16(0x7e00)));
 }
 
-// Bits of floats as integers of one width.
-struct Keys4 {
-  using Mask = __mmask16;
+// Bits of floats as integers of 4 or 2 bytes.
+template <int Bytes>
+struct KeysOf {
+  using Mask = std::conditional_t<Bytes == 4, __mmask16, __mmask32>;
+  SOW_TARGET_AVX512 SOW_INLINE static __m512i same(int64_t bits) {
+    if constexpr (Bytes == 4)
+      return _mm512_set1_epi32(static_cast<int>(bits));
+    else
+      return _mm512_set1_epi16(static_cast<short>(bits));
+  }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i minus(__m512i a, __m512i b) {
-    return _mm512_sub_epi32(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_sub_epi32(a, b);
+    else
+      return _mm512_sub_epi16(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i shifted(__m512i a, unsigned bits) {
-    return _mm512_srli_epi32(a, bits);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i same(int64_t bits) {
-    return _mm512_set1_epi32(static_cast<int>(bits));
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i highest(__m512i a, __m512i b) {
-    return _mm512_max_epi32(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i largest(__m512i a, __m512i b) {
-    return _mm512_max_epu32(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i smallest(__m512i a, __m512i b) {
-    return _mm512_min_epu32(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static Mask above(__m512i a, __m512i b) {
-    return _mm512_cmpgt_epi32_mask(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static Mask larger(__m512i a, __m512i b) {
-    return _mm512_cmpgt_epu32_mask(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i chosen(__m512i no, Mask m, __m512i yes) {
-    return _mm512_mask_mov_epi32(no, m, yes);
-  }
-};
-struct Keys2 {
-  using Mask = __mmask32;
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i minus(__m512i a, __m512i b) {
-    return _mm512_sub_epi16(a, b);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i shifted(__m512i a, unsigned bits) {
-    return _mm512_srli_epi16(a, bits);
-  }
-  SOW_TARGET_AVX512 SOW_INLINE static __m512i same(int64_t bits) {
-    return _mm512_set1_epi16(static_cast<short>(bits));
+    if constexpr (Bytes == 4)
+      return _mm512_srli_epi32(a, bits);
+    else
+      return _mm512_srli_epi16(a, bits);
   }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i highest(__m512i a, __m512i b) {
-    return _mm512_max_epi16(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_max_epi32(a, b);
+    else
+      return _mm512_max_epi16(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i largest(__m512i a, __m512i b) {
-    return _mm512_max_epu16(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_max_epu32(a, b);
+    else
+      return _mm512_max_epu16(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i smallest(__m512i a, __m512i b) {
-    return _mm512_min_epu16(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_min_epu32(a, b);
+    else
+      return _mm512_min_epu16(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static Mask above(__m512i a, __m512i b) {
-    return _mm512_cmpgt_epi16_mask(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_cmpgt_epi32_mask(a, b);
+    else
+      return _mm512_cmpgt_epi16_mask(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static Mask larger(__m512i a, __m512i b) {
-    return _mm512_cmpgt_epu16_mask(a, b);
+    if constexpr (Bytes == 4)
+      return _mm512_cmpgt_epu32_mask(a, b);
+    else
+      return _mm512_cmpgt_epu16_mask(a, b);
   }
   SOW_TARGET_AVX512 SOW_INLINE static __m512i chosen(__m512i no, Mask m, __m512i yes) {
-    return _mm512_mask_mov_epi16(no, m, yes);
+    if constexpr (Bytes == 4)
+      return _mm512_mask_mov_epi32(no, m, yes);
+    else
+      return _mm512_mask_mov_epi16(no, m, yes);
   }
 };
 
@@ -149,17 +147,17 @@ template <class T>
 struct FloatBits;
 template <>
 struct FloatBits<float> {
-  using Keys = Keys4;
+  using Keys = KeysOf<4>;
   static constexpr int64_t kInfinity = 0x7f800000, kQuietNan = 0x7fc00000, kSign = 0x80000000;
 };
 template <>
 struct FloatBits<bfloat16> {
-  using Keys = Keys2;
+  using Keys = KeysOf<2>;
   static constexpr int64_t kInfinity = 0x7f80, kQuietNan = 0x7fc0, kSign = 0x8000;
 };
 template <>
 struct FloatBits<float16> {
-  using Keys = Keys2;
+  using Keys = KeysOf<2>;
   static constexpr int64_t kInfinity = 0x7c00, kQuietNan = 0x7e00, kSign = 0x8000;
 };
 
