@@ -57,8 +57,9 @@ void pause_spinning() {
 #endif
 }
 
-// How long the calling thread's regions took lately, the last one counting most.
-thread_local double recent_seconds = 0;
+// How many nanoseconds the calling thread's regions took lately, the last one counting most. An
+// integer: the caller's floating-point state is not ours here.
+thread_local int64_t recent_ns = 0;
 
 // A system may wake a thread on the processor of the one that woke it, and leave both there for
 // milliseconds while another processor is idle. So the caller lets it start, and it moves away:
@@ -67,11 +68,10 @@ thread_local double recent_seconds = 0;
 // 0.14, so short regions are left alone: calls tend to be like the ones before.
 class Spread {
  public:
-  Spread()
-      : home_(sched_getcpu()), worthwhile_(recent_seconds >= kWorthwhile), began_(Clock::now()) {}
+  Spread() : home_(sched_getcpu()), worthwhile_(recent_ns >= kWorthwhileNs), began_(Clock::now()) {}
   ~Spread() {
-    const std::chrono::duration<double> took = Clock::now() - began_;
-    recent_seconds = std::max(took.count(), recent_seconds / 2);
+    const std::chrono::nanoseconds took = Clock::now() - began_;
+    recent_ns = std::max<int64_t>(took.count(), recent_ns / 2);
   }
   Spread(const Spread&) = delete;
   Spread& operator=(const Spread&) = delete;
@@ -88,7 +88,7 @@ class Spread {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr double kWorthwhile = 200e-6;
+  static constexpr int64_t kWorthwhileNs = 200'000;
 
   static void leave(int home, int team) {
     cpu_set_t all;
