@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fnmatch
 import json
 import pathlib
@@ -29,6 +30,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="the rows with goals, in less than two minutes")
+    parser.add_argument("--seconds", type=float, metavar="S", help="of timing a case; torch.compile sits out below 2")
     parser.add_argument("--only", metavar="PATTERN", action="append", default=[], help="cases whose name or group matches")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the arrays lie")
     parser.add_argument("--peers", default=",".join([*NAMES, *PEERS]), help="who takes part, separated by commas")
@@ -102,6 +104,9 @@ def race(options: argparse.Namespace) -> int:
     try:
         progress = Progress(len(cases))
         budget = DEVICE if on_device else QUICK if options.quick else FULL
+        if options.seconds is not None:
+            fewest = budget.fewest if options.seconds >= 2 else 3
+            budget = dataclasses.replace(budget, seconds=options.seconds, fewest=fewest, compiled=options.seconds >= 2)
         runner = Race(contenders, options.threads, budget, shared, progress.say, device)
         for case in cases:
             results.append(runner.run(case))

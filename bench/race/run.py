@@ -28,7 +28,7 @@ class Budget:
 
 SLOW = 0.4  # seconds beside which waking up is nothing
 
-QUICK = Budget(0.5, 3, 7, False)
+QUICK = Budget(0.5, 3, 5, False)
 DEVICE = Budget(0.15, 3, 7, False)
 FULL = Budget(5.0, 5, 21, True)
 
