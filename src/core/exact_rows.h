@@ -106,9 +106,9 @@ SOW_INLINE bool settle_row(const double* high, const double* low, const double* 
     const double margin = lost[i] == 0 ? 0.0 : twice + (absolute(low[i]) + twice) * 0x1p-50;
     const double least = high[i] + (low[i] - margin), most = high[i] + (low[i] + margin);
     const double sum = low[i] == 0 && margin == 0 ? high[i] : least;  // not -0 + +0
-    const bool certain = (absolute(high[i] + low[i]) <= 0x1.fffffffffffffp1023) &
-                         (lost[i] <= 0x1p1000) &
-                         (bit_cast<uint64_t>(least) == bit_cast<uint64_t>(most));
+    const int certain = int{absolute(high[i] + low[i]) <= 0x1.fffffffffffffp1023} &
+                        (lost[i] <= 0x1p1000) &
+                        (bit_cast<uint64_t>(least) == bit_cast<uint64_t>(most));
     const auto kept = bit_cast<uint64_t>(out[i]);
     out[i] = bit_cast<double>(certain ? bit_cast<uint64_t>(sum) : kept);
     flagged[i] = !certain;
