@@ -6,6 +6,7 @@
 
 #include "cpu/accumulator.h"
 #include "cpu/fold_kernels.h"
+#include "cpu/touch.h"
 
 namespace sow::detail {
 
@@ -207,8 +208,8 @@ struct CellKernels {
         State batch[kBatch];
         as_states(values + i * static_cast<int64_t>(sizeof(T)), kBatch, batch);
         for (int j = 0; j < kBatch; j += kStep) {
-          __builtin_prefetch(soon + (i + j) * 8);
-          __builtin_prefetch(values + (i + j + kSoon) * static_cast<int64_t>(sizeof(T)));
+          send_for(soon, (i + j) * 8);
+          send_for(values, (i + j + kSoon) * static_cast<int64_t>(sizeof(T)));
           for (int k = j; k < j + kStep; ++k) keep_extreme(cells, ids[i + k], batch[k]);
         }
       }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpu/cell_fold.h"
+#include "cpu/touch.h"
 #include "cpu/word.h"
 #include "transfer/canonical.h"
 
@@ -64,8 +65,8 @@ class Dealt {
     void deal(const uint32_t* codes, const char* values, int count, const char* soon) {
       const auto* from = reinterpret_cast<const Word<Width>*>(values);
       const auto send = [=](int i) {
-        __builtin_prefetch(soon + i * 8);
-        __builtin_prefetch(values + (i + kTileItems) * Width);
+        send_for(soon, i * 8);
+        send_for(values, (i + kTileItems) * Width);
       };
       if constexpr (Width == 4) {
         uint64_t* pairs = dealt_.pairs_;
@@ -83,7 +84,7 @@ class Dealt {
     }
     void deal_places(const uint32_t* codes, int count, const char* soon) {
       uint32_t* cells = dealt_.cells_;
-      const auto send = [=](int i) { __builtin_prefetch(soon + i * 8); };
+      const auto send = [=](int i) { send_for(soon, i * 8); };
       each(codes, count, send, [=](uint32_t at, uint32_t cell, int) { cells[at] = cell; });
     }
 

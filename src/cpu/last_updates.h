@@ -7,6 +7,7 @@
 
 #include "cpu/cell_fold.h"
 #include "cpu/code_reader.h"
+#include "cpu/touch.h"
 #include "cpu/word.h"
 
 namespace sow::detail {
@@ -44,7 +45,7 @@ class LastUpdates {
     int64_t found = 0;
     const char* soon = past - 2 * int64_t{kTileItems} * 8;  // the tile before this one
     for (int i = count - 1; i >= 0; --i) {
-      if (i % 8 == 0) __builtin_prefetch(soon + i * 8);
+      if (i % 8 == 0) send_for(soon, i * 8);
       uint32_t& last = last_[codes[i]];
       if (__builtin_expect(last == 0, 0)) {
         last = number + static_cast<uint32_t>(i);

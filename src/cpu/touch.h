@@ -24,4 +24,11 @@ inline void touch(const char* first, int64_t bytes) {
   }
 }
 
+// Sends for the line that is so many bytes from `base`. There may be nothing there: addresses past
+// an end, or from a null pointer on, are computed as numbers.
+[[gnu::always_inline]] inline void send_for(const void* base, int64_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(bytes);
+  __builtin_prefetch(reinterpret_cast<const void*>(at));
+}
+
 }  // namespace sow::detail

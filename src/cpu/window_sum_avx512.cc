@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/isa.h"
+#include "cpu/touch.h"
 #include "cpu/window_kernels.h"
 
 namespace sow::detail {
@@ -63,7 +64,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
       if (added < kBatch) return i + added;
     } else if (seen == nullptr) {
       for (int j = 0; j < kBatch; j += 8) {
-        __builtin_prefetch(soon + (i + j) * 8);
+        send_for(soon, (i + j) * 8);
         for (int k = j; k < j + 8; ++k) cells[ids[i + k]] += units[k];
       }
     } else {
