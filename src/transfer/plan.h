@@ -29,9 +29,9 @@ struct Strategy {
   // Expected nanoseconds; the planner takes the smallest.
   double (*cost)(const Transfer&, const Canonical&, int threads);
   size_t (*workspace)(const Transfer&, const Canonical&, int threads);
-  // Indices are checked already, unless checks_keys. Never allocates beyond the workspace (64-byte aligned), never
-  // throws once it has written. A Transfer under a mask may throw "too few values" before it
-  // writes.
+  // Indices are checked already, unless checks_keys. Never allocates beyond the workspace (64-byte
+  // aligned), never throws once it has written. A Transfer under a mask may throw "too few values"
+  // before it writes.
   void (*run)(const Transfer&, const Canonical&, const Plan&, char* workspace);
   bool uses_order = false;   // that of a held index, where there is one
   bool checks_keys = false;  // run() does, before it writes: in a pass that reads the keys anyway
