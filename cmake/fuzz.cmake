@@ -23,5 +23,5 @@ foreach(source IN LISTS fuzz_files)
   add_test(NAME ${name} COMMAND ${launcher} sh -c
     "exec \"$0\" -max_total_time=\${SOW_FUZZ_SECONDS:-30} -seed=\${SOW_FUZZ_SEED:-11} -print_final_stats=1 \"$@\""
     $<TARGET_FILE:${name}> "-artifact_prefix=${fuzz_dir}/${name}-" "${corpus}" ${seeds})
-  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 7200 RUN_SERIAL ON)
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 7200)
 endforeach()
