@@ -7,6 +7,7 @@
 #include "cpu/cell_fold.h"
 #include "cpu/tuning.h"
 #include "cpu/window_sum.h"
+#include "transfer/canonical.h"
 
 namespace sow::detail {
 
@@ -33,9 +34,10 @@ class BlockFold {
       // A fold of one batch uses either: both lie in the same memory.
       batch_ = batch_for(cells);
       one_batch_ = updates <= batch_;
-      rests_.values = carver.take<double>(WindowRests::kRoom);
-      rests_.cells = carver.take<uint32_t>(WindowRests::kRoom);
-      settled_ = carver.take<char>(WindowRests::kRoom * kernels.value_size);
+      rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
+      rests_.values = carver.take<double>(rests_.room);
+      rests_.cells = carver.take<uint32_t>(rests_.room);
+      if (one_batch_) settled_ = carver.take<char>(rests_.room * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states) : carver.take<int64_t>(cells);
     }
     if (kernels.long_size > 0) {
@@ -54,37 +56,30 @@ class BlockFold {
     count_ = cells;
     counted_ = window_ != nullptr && (window_->counts || !self);
     wide_ = flushed_ = minus_zeros_ = false;
+    frame_ = Window();
     rests_.count = 0;
   }
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
-  // count) and read_values(first, last, f) calls f(values, count), part by part. To be merged, a
-  // fold must hold its sums in accumulators. `known` may be a range that all values are in.
-  template <class Read, class ReadValues>
-  void add(int64_t first, int64_t last, bool merges, Read&& read, ReadValues&& read_values,
-           const WindowRange* known = nullptr) {
+  // count) part by part; false: it found a bad key, and what the fold holds is of no use. `known`
+  // may be a range that all values are in.
+  template <class Read>
+  void add(int64_t first, int64_t last, Read&& read, const WindowRange* known = nullptr) {
     if (window_ == nullptr) return add_wide(first, last, read);
-    const int64_t batch = batch_;
-    const bool several = merges || (!one_batch_ && last - first > batch);
-    if (several) open_wide();
-    clear_units(several);
-    for (int64_t at = first; at < last; at += batch) {
-      const int64_t end = std::min(at + batch, last);
-      bool fits = known != nullptr && add_in(*known, at, end, read);
-      if (!fits) {
-        WindowRange range;
-        read_values(at, end, [&](const char* values, int64_t count) {
-          window_->scan(values, count, range);
-        });
-        fits = add_in(range, at, end, read);
-      }
-      if (!fits) {
-        add_wide(at, end, read);
-      } else if (several) {
-        window_->flush(units_, cells_, count_, frame_, rests_, counted_);
-        flushed_ = true;
-      }
-    }
+    clear_units();
+    if (one_batch_) return add_batch(first, last, read, known);
+    add_frames(WindowKeys(), first, last, read);
+    minus_zeros_ |= frame_.minus_zeros;
+    if (wide_ || rests_.count > 0) flush();
+  }
+  // The same for a fold that will be merged: its sums are in accumulators in the end. The keys, if
+  // there are any, are the cells of all updates, but for those that are negative or too large.
+  template <class Read>
+  void add_to_merge(const WindowKeys& keys, int64_t first, int64_t last, Read&& read) {
+    if (window_ == nullptr) return add_wide(first, last, read);
+    clear_units();
+    add_frames(keys, first, last, read);
+    flush();
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
     kernels_.merge(cells_, later.cells_, begin, end);
@@ -100,6 +95,7 @@ class BlockFold {
   template <class Repair>
   void finish(Repair&& repair) {
     const Destination dst{block_.first, 1, block_.include_self};
+    frame_.minus_zeros = minus_zeros_;
     if (flushed_) window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
     if (!wide_ && rests_.count > 0) {
       window_->settle(units_, counted_ ? cells_.counts : nullptr, block_, frame_, rests_, settled_);
@@ -110,7 +106,7 @@ class BlockFold {
                     : window_->finish(units_, counted_ ? cells_.counts : nullptr, block_, begin,
                                       count_, frame_, refused_, slots_);
       if (refused_.count == 0) continue;
-      if (!tagged) std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+      if (!tagged) clear_counts();
       tagged = true;
       kernels_.repair_begin(cells_, refused_, repairs_);
       repair();
@@ -139,48 +135,145 @@ class BlockFold {
   }
 
  private:
+  // Flushes that a fold may begin with, and updates a cell that make up for another.
+  static constexpr int64_t kFlushes = 3, kFlushUpdates = 8;
   // Updates that go through the window at a time: enough to make up for emptying it.
   static int64_t batch_for(int64_t cells) {
     return std::clamp(8 * cells, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
   }
   void open_wide() {
-    if (!wide_) kernels_.open_block(cells_, block_, count_);
+    if (wide_) return;
+    // Where a window is in use, it may have counted.
+    if (!counted_) clear_counts();
+    kernels_.open_block(cells_, block_, count_);
     wide_ = true;
   }
-  void clear_units(bool counts_are_clear) {
+  void clear_counts() {
+    std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+  }
+  void clear_units() {
     std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
-    if (counted_ && !counts_are_clear)
-      std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
+    if (counted_) clear_counts();
   }
+  uint32_t* seen() const { return counted_ ? cells_.counts : nullptr; }
+
+  // One window for all updates, or none: of the range that is known or that the first values make
+  // likely, or else of the range that they have.
   template <class Read>
-  bool add_in(const WindowRange& range, int64_t first, int64_t last, Read&& read) {
-    minus_zeros_ |= range.lowest == INT32_MIN;
-    return window_of(range, last - first, window_->digits, window_->unit, frame_) &&
-           add_windowed(first, last, read);
+  void add_batch(int64_t first, int64_t last, Read&& read, const WindowRange* known) {
+    const int64_t updates = last - first;
+    if (known == nullptr || !frame_.set(*known, updates, *window_)) frame_.limit = 0;
+    if (add_windowed(first, last, read)) return;
+    WindowRange range;
+    clear_units();
+    read(first, last, [&](const uint32_t*, const char* values, int64_t count) {
+      window_->scan(values, count, range);
+    });
+    if (frame_.set(range, updates, *window_) && add_windowed(first, last, read)) return;
+    if (counted_) clear_counts();
+    add_wide(first, last, read);
   }
-  // Adds one batch; false: its values lie too far apart, and nothing of it was added.
+  // False: its values lie too far apart, and what was added is of no use.
   template <class Read>
   bool add_windowed(int64_t first, int64_t last, Read&& read) {
-    uint32_t* seen = counted_ ? cells_.counts : nullptr;
-    int64_t added = 0;
     bool fits = true;
     rests_.count = 0;
     read(first, last,
          [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
            if (!fits) return;
-           const int64_t taken =
-               window_->add(units_, seen, ids, values, count, frame_, rests_, soon);
-           added += taken;
-           fits = taken == count;
+           if (frame_.limit == 0 && !guess_frame(values, count, last - first)) {
+             fits = false;
+             return;
+           }
+           fits = window_->add(units_, seen(), ids, values, count, frame_, rests_, soon) == count;
          });
-    if (fits) return true;
-    std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
-    if (seen == nullptr) return false;
-    read(first, last, [&](const uint32_t* ids, const char*, int64_t count) {
-      for (int64_t i = 0; i < count && added > 0; ++i, --added) --seen[ids[i]];
-    });
-    return false;
+    minus_zeros_ = frame_.minus_zeros;
+    return fits;
   }
+  // A window for `updates` values that begin with these.
+  bool guess_frame(const char* values, int64_t count, int64_t updates) {
+    WindowRange range;
+    window_->scan(values, count, range);
+    return count < updates ? frame_.guess(range, updates, *window_)
+                           : frame_.set(range, updates, *window_);
+  }
+
+  // One window after the other: sums move to accumulators when the next one needs other units.
+  template <class Read>
+  void add_frames(const WindowKeys& keys, int64_t first, int64_t last, Read&& read) {
+    left_ = 0;
+    patience_ = kFlushes * count_;
+    bool good = true;
+    for (int64_t at = first; at < last && good;) {
+      if (left_ > 0 && keys.data != nullptr) {
+        const int64_t taken =
+            window_->add_keys(units_, seen(), keys, at, std::min(left_, last - at), frame_, rests_);
+        at += taken;
+        took(taken);
+        if (at == last) break;
+      }
+      // By keys, what is read is only what they stopped at.
+      const int64_t part = keys.data != nullptr && patience_ > 0 ? kTileItems : last;
+      const int64_t end = std::min(at + part, last);
+      good = read(at, end,
+                  [&](const uint32_t* ids, const char* values, int64_t count,
+                      const char* soon = nullptr) { add_part(ids, values, count, soon); });
+      at = end;
+    }
+  }
+  void add_part(const uint32_t* ids, const char* values, int64_t count, const char* soon) {
+    while (count > 0) {
+      const int64_t some = patience_ > 0 ? std::min(count, left_) : 0;
+      const int64_t taken =
+          some == 0 ? 0 : window_->add(units_, seen(), ids, values, some, frame_, rests_, soon);
+      took(taken);
+      ids += taken;
+      values += taken * kernels_.value_size;
+      count -= taken;
+      if (count == 0 || (taken == some && some > 0)) continue;
+      if (next_frame(values, count)) continue;
+      open_wide();
+      return kernels_.add_to_block(cells_, ids, values, count);
+    }
+  }
+  // A window that takes these values; false: there is none for them, and the last one stays.
+  bool next_frame(const char* values, int64_t count) {
+    Window next;
+    WindowRange range;
+    window_->scan(values, count, range);
+    minus_zeros_ |= range.lowest == INT32_MIN;
+    if (patience_ <= 0 || !next.guess(range, batch_, *window_)) return false;
+    if (frame_.limit > 0) {
+      flush();
+      patience_ -= count_;
+    }
+    frame_ = next;
+    left_ = frame_.capacity();
+    return true;
+  }
+  // When as many updates came as may overflow a cell, the cells say how many more may come.
+  void took(int64_t taken) {
+    left_ -= taken;
+    patience_ += taken / kFlushUpdates;
+    if (left_ > 0 || taken == 0) return;
+    uint64_t changes = 0;  // from one bit to the next: a cell is below the highest of them
+    for (int64_t i = 0; i < count_; ++i) {
+      const auto cell = static_cast<uint64_t>(units_[i]);
+      changes |= cell ^ cell << 1;
+    }
+    left_ = frame_.capacity_over(changes);
+    if (left_ >= batch_ / 4) return;
+    flush();
+    left_ = frame_.capacity();
+  }
+  void flush() {
+    open_wide();
+    minus_zeros_ |= frame_.minus_zeros;
+    window_->flush(units_, cells_, count_, frame_, rests_, counted_);
+    rests_.count = 0;
+    flushed_ = true;
+  }
+
   template <class Read>
   void add_wide(int64_t first, int64_t last, Read&& read) {
     open_wide();
@@ -207,6 +300,8 @@ class BlockFold {
   Block block_;
   int64_t count_ = 0;
   Window frame_;
+  int64_t left_ = 0;      // updates that the window takes without looking at its cells
+  int64_t patience_ = 0;  // with values that need another window, in cells to be emptied
   bool counted_ = false;  // the window counts updates
   bool wide_ = false;     // the accumulators are open
   bool flushed_ = false;  // they took sums from the window

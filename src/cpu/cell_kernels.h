@@ -174,7 +174,6 @@ struct CellKernels {
 
   static void open_block(const Cells& cells, const Block& block, int64_t count) {
     State* states = reinterpret_cast<State*>(cells.states);
-    std::memset(cells.counts, 0, static_cast<size_t>(count) * sizeof(uint32_t));
     for (int64_t i = 0; i < count; ++i) states[i] = A::start();
     if (!block.include_self || R == Reduce::assign || kExtreme) return;
     const T* old = reinterpret_cast<const T*>(block.first);

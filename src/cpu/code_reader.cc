@@ -64,6 +64,18 @@ bool CodeReader::good_keys(const OuterBase& base, int64_t first, int64_t last) c
   });
 }
 
+WindowKeys CodeReader::keys_of(const OuterBase& base) const {
+  WindowKeys keys;
+  if (!plain_ || canonical_.items.size() != 1 || canonical_.items[0].dst != 0) return keys;
+  const IndexOperand& index = transfer_.dst_index[0];
+  if (index.extent > 1 && index.scale != places_.step()) return keys;
+  keys.wide = index.dtype != DType::int32;
+  keys.data = index.data + base.index[0] * (keys.wide ? 8 : 4);
+  keys.extent = static_cast<uint32_t>(index.extent);
+  keys.values = plain_values(base, 0);
+  return keys;
+}
+
 bool CodeReader::decode_plain(const OuterBase& base, int64_t first, int count) {
   if (!checks_out(base, first, first + count)) return false;
   const IndexOperand& index = transfer_.dst_index[0];

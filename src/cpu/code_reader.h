@@ -5,6 +5,7 @@
 
 #include "cpu/place_code.h"
 #include "cpu/update_reader.h"
+#include "cpu/window_sum.h"
 
 namespace sow::detail {
 
@@ -59,13 +60,8 @@ class CodeReader {
     return plain_ ? plain_values(base, 0) : nullptr;
   }
 
-  // Calls f(values, count) for the same values, without codes where it can.
-  template <class F>
-  void read_values(const OuterBase& base, int64_t first, int64_t last, F&& f) {
-    if (plain_) return f(plain_values(base, first), last - first);
-    read(base, first, last,
-         [&](const uint32_t*, const char* values, int count) { f(values, int64_t{count}); });
-  }
+  // The same with their keys, where those are the codes as they are, if they are good; else nulls.
+  WindowKeys keys_of(const OuterBase& base) const;
 
   // Calls f(codes, count) without reading values.
   template <class F>

@@ -110,7 +110,7 @@ struct FoldKernels {
   void (*close_extremes)(const Block&, int64_t places, const char* cells);
 
   // Cells that are opened together, before any update is known, and written together: for blocks
-  // of which most places are met. Rows have one column.
+  // of which most places are met. Rows have one column. Counts are the caller's to clear.
   void (*open_block)(const Cells&, const Block&, int64_t cells);
   void (*add_to_block)(const Cells&, const uint32_t* cells, const char* values, int64_t count);
   // The same where cells meet very many updates; null where that makes no difference. `soon` is what

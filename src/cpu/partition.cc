@@ -233,15 +233,11 @@ class Partition {
     const int64_t places = layout_.bucket_places();
     fold.open(range, std::min(places, layout_.places.count() - bucket * places),
               range.include_self);
-    const auto read = [&](int64_t first, int64_t last, auto&& f) { reader.read(first, last, f); };
-    const auto read_values = [&](int64_t first, int64_t last, auto&& f) {
-      if (layout_.constant())
-        return f(memory_.constant, std::min<int64_t>(last - first, kTileItems));
-      reader.read(first, last, [&](const uint32_t*, const char* values, int count) {
-        f(values, int64_t{count});
-      });
+    const auto read = [&](int64_t first, int64_t last, auto&& f) {
+      reader.read(first, last, f);
+      return true;
     };
-    fold.add(0, reader.count(), false, read, read_values, range_known_ ? &range_ : nullptr);
+    fold.add(0, reader.count(), read, range_known_ ? &range_ : nullptr);
     fold.finish([&] {
       reader.read([&](const uint32_t* cells, const char* values, int count) {
         fold.add_again(cells, values, count);

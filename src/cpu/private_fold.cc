@@ -97,12 +97,14 @@ class PrivateFold {
     reader.check_keys();
     const OuterBase base = outer_base(flat_, 0);
     bool good = true;
-    fold.add(
-        first_of(w), first_of(w + 1), layout_.workers > 1,
-        [&](int64_t first, int64_t last, auto&& f) {
-          good = good && reader.read(base, first, last, f);
-        },
-        [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
+    const auto read = [&](int64_t first, int64_t last, auto&& f) {
+      return good = reader.read(base, first, last, f);
+    };
+    if (layout_.workers > 1) {
+      fold.add_to_merge(reader.keys_of(base), first_of(w), first_of(w + 1), read);
+    } else {
+      fold.add(first_of(w), first_of(w + 1), read);
+    }
     return good;
   }
 

@@ -110,10 +110,9 @@ class Worker {
 
   void run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
     block_->open(block, layout_.cells, block.include_self);
-    block_->add(
-        0, canonical_.item_count, false,
-        [&](int64_t first, int64_t last, auto&& f) { reader.read(base, first, last, f); },
-        [&](int64_t first, int64_t last, auto&& f) { reader.read_values(base, first, last, f); });
+    block_->add(0, canonical_.item_count, [&](int64_t first, int64_t last, auto&& f) {
+      return reader.read(base, first, last, f);
+    });
     block_->finish([&] {
       reader.read(base, 0, canonical_.item_count,
                   [&](const uint32_t* cells, const char* values, int count) {

@@ -34,18 +34,38 @@ struct WindowLoops {
   }
 
   static int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                     int64_t count, Window window, WindowRests& rests, const char*) {
-    const T* from = reinterpret_cast<const T*>(values);
+                     int64_t count, Window& window, WindowRests& rests, const char*) {
+    return add_each(cells, seen, ids, UINT32_MAX, reinterpret_cast<const T*>(values), count, window,
+                    rests);
+  }
+  static int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys, int64_t first,
+                          int64_t count, Window& window, WindowRests& rests) {
+    const T* values = reinterpret_cast<const T*>(keys.values) + first;
+    if (keys.wide) {
+      const auto* ids = reinterpret_cast<const uint64_t*>(keys.data) + first;
+      return add_each(cells, seen, ids, keys.extent, values, count, window, rests);
+    }
+    const auto* ids = reinterpret_cast<const uint32_t*>(keys.data) + first;
+    return add_each(cells, seen, ids, keys.extent, values, count, window, rests);
+  }
+  // Negative keys are too large.
+  template <class Id>
+  static int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
+                          const T* values, int64_t count, Window& window, WindowRests& rests) {
     const double scale = std::ldexp(1.0, -window.exponent), unit = std::ldexp(1.0, window.exponent);
     for (int64_t i = 0; i < count; ++i) {
-      const double scaled = static_cast<double>(to_float(from[i])) * scale;
+      const float value = to_float(values[i]);
+      const uint32_t bits = float_bits(value);
+      if ((bits & 0x7fffffffu) > window.limit || ids[i] >= extent) return i;
+      const double scaled = static_cast<double>(value) * scale;
       const int64_t units = static_cast<int64_t>(scaled);
       const double rest = scaled - static_cast<double>(units);
       if (rest != 0) {
-        if (rests.count == WindowRests::kRoom) return i;
-        rests.cells[rests.count] = ids[i];
+        if (rests.count == rests.room) return i;
+        rests.cells[rests.count] = static_cast<uint32_t>(ids[i]);
         rests.values[rests.count++] = rest * unit;
       }
+      window.minus_zeros |= bits == 0x80000000u;
       cells[ids[i]] += units;
       if (seen != nullptr) ++seen[ids[i]];
     }

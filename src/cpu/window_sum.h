@@ -22,46 +22,70 @@ struct WindowRange {
   }
 };
 
+struct WindowKernels;
+
 struct Window {
-  int exponent = 0;  // cells count units of 2^exponent
+  static constexpr int kBits = 62;  // of a cell's magnitude
+
+  int exponent = 0;    // cells count units of 2^exponent
+  int value_bits = 0;  // a value is less than 2^value_bits units
+  uint32_t limit = 0;  // of their magnitudes, as the bits of float32; 0: there is no window
   bool minus_zeros = false;
+
+  // The window in which no sum of `count` values of the range overflows, as fine as needed or as it
+  // can be; false: a value is not finite.
+  bool set(const WindowRange& range, int64_t count, const WindowKernels& kernels);
+  // The same where more values will come, some of them larger: as fine as it can be.
+  bool guess(const WindowRange& range, int64_t count, const WindowKernels& kernels);
+
+  // Values that empty cells take, or those of which no bit differs from the next above the
+  // `changes`.
+  int64_t capacity() const { return int64_t{1} << (kBits - value_bits); }
+  int64_t capacity_over(uint64_t changes) const {
+    const uint64_t most = changes == 0 ? 0 : uint64_t{1} << (63 - __builtin_clzll(changes));
+    if (most >= uint64_t{1} << kBits) return 0;
+    return static_cast<int64_t>(((uint64_t{1} << kBits) - most) >> value_bits);
+  }
+
+ private:
+  bool set(const WindowRange& range, int64_t count, const WindowKernels& kernels, int more,
+           bool finest);
+};
+
+// Keys that are the cells of updates as they are, and the updates' values.
+struct WindowKeys {
+  const char* data = nullptr;  // null: there are none
+  const char* values = nullptr;
+  uint32_t extent = 0;
+  bool wide = false;  // int64, else int32
 };
 
 // What a window of few bits leaves over: terms that are not whole numbers of its unit. A few in a
 // million of normal values; data of another kind soon has no room here, and leaves the window.
 struct WindowRests {
-  static constexpr int kRoom = 256;
+  // Where they are settled, each looks at all others; where they are flushed, none does.
+  static constexpr int kFew = 256, kMany = 4096;
   double* values = nullptr;  // exact
   uint32_t* cells = nullptr;
-  int count = 0;
+  int count = 0, room = 0;
 };
-
-// The window in which no sum of `count` values of the range overflows, as fine as needed or as it
-// can be; false: a value is not finite. `digits` and `unit` (the exponent of its smallest value)
-// are those of the values' type.
-inline bool window_of(const WindowRange& range, int64_t count, int digits, int unit,
-                      Window& window) {
-  if (range.largest >= 0x7f800000u) return false;
-  const int top = static_cast<int>(range.largest >> 23) - 126;  // magnitudes are below 2^top
-  const uint32_t smallest = range.smallest_less_one + 1;        // 0 when all are zeros
-  const int finest =
-      smallest == 0 ? top : std::max(static_cast<int>(smallest >> 23) - 126 - digits, unit);
-  const int count_bits = 64 - __builtin_clzll(static_cast<uint64_t>(count) | 1);
-  window.exponent = std::max(finest, top + count_bits - 62);
-  window.minus_zeros = range.lowest == INT32_MIN;
-  return true;
-}
 
 // The cell loops of one type and reduction (add, mean of the narrow floats).
 struct WindowKernels {
   int digits;
-  int unit;
+  int unit;     // the exponent of the type's smallest value
+  int top;      // all of its finite values are below 2^top
   bool counts;  // results depend on the number of updates
   void (*scan)(const char* values, int64_t count, WindowRange&);
-  // Adds values to their cells until the rests have no room; returns how many. `seen` may be null,
-  // otherwise it counts the updates. `soon` is what will be read next, or null: it is sent for.
+  // Adds values to their cells until one is beyond the window or the rests have no room; returns
+  // how many. `seen` may be null, otherwise it counts the updates. `soon` is what will be read
+  // next, or null: it is sent for.
   int64_t (*add)(int64_t* cells, uint32_t* seen, const uint32_t* ids, const char* values,
-                 int64_t count, Window, WindowRests&, const char* soon);
+                 int64_t count, Window&, WindowRests&, const char* soon);
+  // The same for the updates [first, first + count) of keys; it stops at those that are not cells
+  // as well.
+  int64_t (*add_keys)(int64_t* cells, uint32_t* seen, const WindowKeys&, int64_t first,
+                      int64_t count, Window&, WindowRests&);
   // Writes the cells [begin, end), as FoldKernels::finish_block. With no counts a sum of zero may
   // be a cell without updates: where that makes a difference, it is refused.
   int64_t (*finish)(const int64_t* cells, const uint32_t* seen, const Block&, int64_t begin,

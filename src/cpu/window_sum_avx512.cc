@@ -38,44 +38,108 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
   WindowLoops<float, Reduce::add>::scan(reinterpret_cast<const char*>(from + i), count - i, range);
 }
 
-SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
-                              const char* values, int64_t count, Window window, WindowRests& rests,
-                              const char* soon) {
+SOW_TARGET_AVX512 inline __m256 load(const float* from) { return _mm256_loadu_ps(from); }
+
+// Keys that are not cells, as a mask; codes always are.
+SOW_TARGET_AVX512 inline uint32_t not_cells(const uint64_t* keys, uint32_t extent) {
+  const __m512i end = _mm512_set1_epi64(extent);
+  return static_cast<uint32_t>(_mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys), end)) |
+         static_cast<uint32_t>(_mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys + 8), end));
+}
+SOW_TARGET_AVX512 inline uint32_t not_cells(const uint32_t* keys, uint32_t extent) {
+  return _mm512_cmpge_epu32_mask(_mm512_loadu_si512(keys),
+                                 _mm512_set1_epi32(static_cast<int>(extent)));
+}
+
+// Eight values as whole numbers of the unit, rounded towards zero.
+struct Units {
+  static constexpr int kCount = 8;
+  __m256i limit, minus_zero, magnitude;
+  __m512d scale;
+  uint32_t minus_zeros = 0;
+
+  SOW_TARGET_AVX512 explicit Units(const Window& window)
+      : limit(_mm256_set1_epi32(static_cast<int>(window.limit))),
+        minus_zero(_mm256_set1_epi32(INT32_MIN)),
+        magnitude(_mm256_set1_epi32(INT32_MAX)),
+        scale(_mm512_set1_pd(std::ldexp(1.0, -window.exponent))) {}
+
+  // Those that are beyond the window, and those that are not whole.
+  [[gnu::always_inline]] SOW_TARGET_AVX512 inline uint32_t convert(__m256 values, int64_t* whole) {
+    const __m256i bits = _mm256_castps_si256(values);
+    minus_zeros |= _mm256_cmpeq_epi32_mask(bits, minus_zero);
+    const uint32_t beyond = _mm256_cmpgt_epu32_mask(_mm256_and_si256(bits, magnitude), limit);
+    const __m512d wide = _mm512_mul_pd(_mm512_maskz_cvtps_pd(0xff, values), scale);
+    const __m512i units = _mm512_maskz_cvttpd_epi64(0xff, wide);
+    _mm512_store_si512(whole, units);
+    return beyond | _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, units), wide, _CMP_NEQ_UQ);
+  }
+};
+
+// Keys and values in one pass, without sending for any: 2^23 updates of 1,024 cells take 2.6 ms,
+// reading them alone 2.6, with all of them sent for 2.8; codes made and values looked at before
+// took 3.8 (loops of a prototype, 2 cores of a Zen 4 class EPYC, 2026-11-15).
+template <bool Counts, bool Checks, class Id>
+SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
+                                   const float* values, int64_t count, Window& window,
+                                   WindowRests& rests, const char* soon) {
   using Plain = WindowLoops<float, Reduce::add>;
-  constexpr int kBatch = 64;
-  if (soon == nullptr) soon = values;  // a line that is here costs nothing, none at all a walk
-  alignas(64) int64_t units[kBatch];
-  const float* from = reinterpret_cast<const float*>(values);
-  const __m512d scale = _mm512_set1_pd(std::ldexp(1.0, -window.exponent));
+  constexpr int kCount = Checks ? 16 : 64;
+  Units units(window);
+  alignas(64) int64_t whole[kCount];
   int64_t i = 0;
-  for (; i + kBatch <= count; i += kBatch) {
-    uint32_t inexact = 0;
-    for (int j = 0; j < kBatch; j += 8) {
-      const __m512d wide =
-          _mm512_mul_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from + i + j)), scale);
-      const __m512i whole = _mm512_maskz_cvttpd_epi64(0xff, wide);
-      inexact |= _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, whole), wide, _CMP_NEQ_OQ);
-      _mm512_store_si512(units + j, whole);
+  for (; i + kCount <= count; i += kCount) {
+    uint32_t delicate = 0;
+    for (int j = 0; j < kCount; j += Units::kCount) {
+      delicate |= units.convert(load(values + i + j), whole + j);
     }
-    if (inexact != 0) {
-      const int64_t added =
-          Plain::add(cells, seen, ids + i, reinterpret_cast<const char*>(from + i), kBatch, window,
-                     rests, nullptr);
-      if (added < kBatch) return i + added;
-    } else if (seen == nullptr) {
-      for (int j = 0; j < kBatch; j += 8) {
-        send_for(soon, (i + j) * 8);
-        for (int k = j; k < j + 8; ++k) cells[ids[i + k]] += units[k];
-      }
-    } else {
-      for (int j = 0; j < kBatch; ++j) {
-        cells[ids[i + j]] += units[j];
-        ++seen[ids[i + j]];
+    if (Checks) delicate |= not_cells(ids + i, extent);
+    if (__builtin_expect(delicate != 0, 0)) {
+      window.minus_zeros |= units.minus_zeros != 0;
+      const int64_t taken =
+          Plain::add_each(cells, seen, ids + i, extent, values + i, kCount, window, rests);
+      if (taken < kCount) return i + taken;
+      continue;
+    }
+    for (int j = 0; j < kCount; j += Units::kCount) {
+      if (!Checks) send_for(soon, (i + j) * 8);
+      for (int k = j; k < j + Units::kCount; ++k) {
+        cells[ids[i + k]] += whole[k];
+        if (Counts) ++seen[ids[i + k]];
       }
     }
   }
-  return i + Plain::add(cells, seen, ids + i, reinterpret_cast<const char*>(from + i), count - i,
-                        window, rests, nullptr);
+  window.minus_zeros |= units.minus_zeros != 0;
+  return i + Plain::add_each(cells, seen, ids + i, extent, values + i, count - i, window, rests);
+}
+
+SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
+                              const char* values, int64_t count, Window& window, WindowRests& rests,
+                              const char* soon) {
+  const float* from = reinterpret_cast<const float*>(values);
+  if (soon == nullptr) soon = values;  // a line that is here costs nothing, none at all a walk
+  return seen == nullptr ? add_each<false, false>(cells, seen, ids, UINT32_MAX, from, count, window,
+                                                  rests, soon)
+                         : add_each<true, false>(cells, seen, ids, UINT32_MAX, from, count, window,
+                                                 rests, soon);
+}
+
+template <class Id>
+SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+                                  int64_t first, int64_t count, Window& window,
+                                  WindowRests& rests) {
+  const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
+  const float* from = reinterpret_cast<const float*>(keys.values) + first;
+  return seen == nullptr ? add_each<false, true>(cells, seen, ids, keys.extent, from, count, window,
+                                                 rests, nullptr)
+                         : add_each<true, true>(cells, seen, ids, keys.extent, from, count, window,
+                                                rests, nullptr);
+}
+SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+                                   int64_t first, int64_t count, Window& window,
+                                   WindowRests& rests) {
+  return keys.wide ? add_run<uint64_t>(cells, seen, keys, first, count, window, rests)
+                   : add_run<uint32_t>(cells, seen, keys, first, count, window, rests);
 }
 
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
@@ -148,6 +212,7 @@ SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, con
 void use_avx512(WindowKernels& kernels) {
   kernels.scan = scan;
   kernels.add = add;
+  kernels.add_keys = add_keys;
   if (!kernels.counts) kernels.finish = finish;
 }
 

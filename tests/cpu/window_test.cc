@@ -1,0 +1,165 @@
+// Sums through windows, whose data change while they are added: growing, shrinking, special and of
+// any exponent, on every instruction set, bit for bit against the reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "core/exact_traits.h"
+#include "core/isa.h"
+#include "sow/sow.h"
+#include "transfer/plan.h"
+
+namespace sow::detail {
+namespace {
+
+enum Kind { normal, large, tiny, zeros, minus_zeros, special, cancelling, positive, any, kKinds };
+
+// Values of one kind after those of another.
+template <class T>
+class Stream {
+ public:
+  explicit Stream(uint64_t seed) : random_(seed) {}
+
+  std::vector<T> draw(int64_t count) {
+    std::vector<T> values;
+    while (static_cast<int64_t>(values.size()) < count) {
+      const Kind kind = static_cast<Kind>(random_() % kKinds);
+      const int64_t length =
+          std::min<int64_t>(1 + random_() % 40000, count - static_cast<int64_t>(values.size()));
+      for (int64_t i = 0; i < length; ++i) values.push_back(one(kind, i));
+    }
+    return values;
+  }
+  std::vector<T> draw(int64_t count, Kind kind) {
+    std::vector<T> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(one(kind, i));
+    return values;
+  }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  using Traits = FloatTraits<T>;
+  using Bits = typename Traits::Bits;
+
+  T of_bits(uint64_t magnitude) {
+    const uint64_t sign = random_() % 2 == 0 ? Traits::kSign : 0;
+    return bit_cast<T>(static_cast<Bits>(magnitude | sign));
+  }
+  T one(Kind kind, int64_t i) {
+    const double value = normal_(random_);
+    switch (kind) {
+      case large:
+        return of_bits(Traits::kInfinity - 1 - random_() % (2 * Traits::kHidden));
+      case tiny:
+        return of_bits(random_() % (2 * Traits::kHidden));
+      case zeros:
+        return T(0.0);
+      case minus_zeros:
+        return T(-0.0);
+      case special:
+        if (random_() % 3000 == 0) return bit_cast<T>(Traits::kQuietNan);
+        if (random_() % 1000 == 0) return of_bits(Traits::kInfinity);
+        return T(value);
+      case cancelling:
+        last_ = i % 2 == 0 ? value : -last_;
+        return T(last_);
+      case positive:
+        return T(1.9 + 0.01 * std::abs(value));
+      case any:
+        return of_bits(random_() % Traits::kInfinity);
+      default:
+        return T(value);
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  double last_ = 0;
+};
+
+template <class K>
+Tensor keys_of(std::mt19937_64& random, int64_t count, int64_t places, bool negative) {
+  std::vector<K> keys(static_cast<size_t>(count));
+  for (K& key : keys) {
+    key = static_cast<K>(random() % static_cast<uint64_t>(places));
+    if (negative && random() % 100 == 0) key = static_cast<K>(key - places);
+  }
+  return Tensor::of(keys, {count});
+}
+
+template <class T>
+void expect_reference_bits(const std::vector<T>& values, const std::vector<T>& olds,
+                           const Tensor& keys, Reduce reduce, bool self) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  const int64_t places = static_cast<int64_t>(olds.size());
+  const Tensor src = Tensor::of(values, {count});
+  const auto result = [&](const char* strategy) {
+    const ForceStrategy forced(strategy);
+    const Tensor x = Tensor::of(olds, {places});
+    index_reduce_(x, 0, keys, src, reduce, self);
+    return x;
+  };
+  const Tensor expected = result("reference");
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!isa_available(isa)) continue;
+    const ScopedIsa scoped(isa);
+    for (const char* strategy : {"private", "tile", "partition"}) {
+      const Tensor found = result(strategy);
+      ASSERT_EQ(std::memcmp(found.data(), expected.data(), olds.size() * sizeof(T)), 0)
+          << strategy << " on " << isa_name(isa) << ": " << name_of(src.dtype()) << " to " << places
+          << ", " << name_of(reduce) << (self ? "" : " without old values");
+    }
+  }
+}
+
+template <class T>
+struct Windows : testing::Test {
+  Windows() { set_num_threads(2); }
+  ~Windows() override { set_num_threads(before_); }
+  const int before_ = get_num_threads();
+};
+using Types = testing::Types<float, double, float16, bfloat16>;
+TYPED_TEST_SUITE(Windows, Types);
+
+TYPED_TEST(Windows, FollowTheirData) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    Stream<TypeParam> stream(seed);
+    const int64_t places = std::vector<int64_t>{1, 5, 300, 1000, 3000, 20000}[seed];
+    const int64_t count = 100000 + static_cast<int64_t>(stream.random()() % 100000);
+    const std::vector<TypeParam> values = stream.draw(count), olds = stream.draw(places);
+    const bool negative = seed % 2 == 1;
+    const Tensor keys = seed % 3 == 0 ? keys_of<int32_t>(stream.random(), count, places, negative)
+                                      : keys_of<int64_t>(stream.random(), count, places, negative);
+    const Reduce reduce = seed % 3 == 2 ? Reduce::mean : Reduce::add;
+    expect_reference_bits(values, olds, keys, reduce, seed != 4);
+    if (this->HasFatalFailure()) return;
+  }
+}
+
+TYPED_TEST(Windows, HoldOneKind) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    Stream<TypeParam> stream(static_cast<uint64_t>(kind) + 50);
+    const int64_t places = 1 + static_cast<int64_t>(stream.random()() % 600), count = 60000;
+    const std::vector<TypeParam> values = stream.draw(count, static_cast<Kind>(kind));
+    const std::vector<TypeParam> olds = stream.draw(places, minus_zeros);
+    expect_reference_bits(values, olds, keys_of<int64_t>(stream.random(), count, places, false),
+                          kind % 2 == 0 ? Reduce::add : Reduce::mean, kind % 4 < 2);
+    if (this->HasFatalFailure()) return;
+  }
+}
+
+// As many of the largest values in one place as fill a window again and again.
+TYPED_TEST(Windows, Overflow) {
+  Stream<TypeParam> stream(9);
+  constexpr int64_t kCount = 1 << 20;
+  std::vector<TypeParam> values = stream.draw(kCount, positive);
+  const std::vector<TypeParam> olds = stream.draw(2, normal);
+  for (int64_t i = 0; i < kCount / 512; ++i) values[static_cast<size_t>(i * 512)] = TypeParam(7.9);
+  expect_reference_bits(values, olds, keys_of<int64_t>(stream.random(), kCount, 2, false),
+                        Reduce::add, true);
+}
+
+}  // namespace
+}  // namespace sow::detail
