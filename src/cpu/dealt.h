@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cpu/cell_fold.h"
+#include "cpu/pair_kernels.h"
 #include "cpu/touch.h"
 #include "cpu/word.h"
 #include "transfer/canonical.h"
@@ -22,13 +23,13 @@ struct DealShape {
 
 class Dealt {
  public:
-  Dealt(const DealShape& shape, Carver& carver)
-      : shape_(shape), mask_((uint32_t{1} << shape.bits) - 1) {
+  Dealt(const DealShape& shape, Carver& carver) : shape_(shape) {
     const int64_t share = (shape.updates + shape.workers - 1) / shape.workers;
     // A bucket's last block is half empty: small ones, where there are few updates a bucket.
     while (block_bits_ < kMostBlockBits && share >> (block_bits_ + 3) > shape.buckets)
       ++block_bits_;
-    blocks_ = (share >> block_bits_) + shape.buckets;
+    // And a first block may be begun in its middle.
+    blocks_ = (share >> block_bits_) + (block_bits_ >= kSpreadBits ? 2 : 1) * shape.buckets;
     const int64_t all = blocks_ * shape.workers, entries = all << block_bits_;
     if (paired()) {
       pairs_ = carver.take<uint64_t>(entries);
@@ -48,32 +49,32 @@ class Dealt {
   // One worker's share of the updates, in source order.
   class Hand {
    public:
-    Hand(Dealt& dealt, int worker)
-        : dealt_(dealt),
-          ends_(dealt.ends_ + dealt.stride() * worker),
-          full_(dealt.full_ + dealt.stride() * worker),
-          next_(static_cast<uint32_t>(dealt.blocks_ * worker)) {
+    Hand(Dealt& dealt, int worker) : dealt_(dealt) {
+      ends_ = dealt.ends_ + dealt.stride() * worker;
+      blocks_.links = dealt.links_;
+      blocks_.full = dealt.full_ + dealt.stride() * worker;
+      blocks_.next = static_cast<uint32_t>(dealt.blocks_ * worker);
+      blocks_.size_bits = dealt.block_bits_;
       for (int64_t b = 0; b < dealt.shape_.buckets; ++b) {
-        ends_[b] = next_++ << dealt.block_bits_;
-        full_[b] = 0;
+        ends_[b] = (blocks_.next++ << dealt.block_bits_) + dealt.begin_of(b);
+        blocks_.full[b] = 0;
       }
     }
-    // 2^23 pairs to 256 buckets took 8.3 ms, and 7.8 through rows of 64 that wait in the cache and
-    // are written past it; cells and values apart 10.9 (2 cores of a Zen 4 class EPYC, 2026-11-15).
-    // `soon` may be keys that are read next: they and the next values are sent for meanwhile.
+    // 2^23 pairs to 256 buckets took 6.4 ms; 6.8 through rows of 64 that wait in the cache and are
+    // written past it, 12.8 through rows of 8, which are full at times that no processor
+    // guesses; 8.1 as records of 6 bytes (2 cores of a Zen 4 class EPYC, 2026-11-15). `soon` may be
+    // keys that are read next: they and the next values are sent for meanwhile.
     template <int Width>
     void deal(const uint32_t* codes, const char* values, int count, const char* soon) {
-      const auto* from = reinterpret_cast<const Word<Width>*>(values);
-      const auto send = [=](int i) {
-        send_for(soon, i * 8);
-        send_for(values, (i + kTileItems) * Width);
-      };
       if constexpr (Width == 4) {
-        uint64_t* pairs = dealt_.pairs_;
-        each(codes, count, send, [=](uint32_t at, uint32_t cell, int i) {
-          pairs[at] = cell | uint64_t{from[i].bits} << 32;
-        });
+        const PairDeal to{dealt_.pairs_, ends_, dealt_.shape_.bits};
+        dealt_.kernels_.deal(to, blocks_, codes, values, count, soon);
       } else {
+        const auto* from = reinterpret_cast<const Word<Width>*>(values);
+        const auto send = [=](int i) {
+          send_for(soon, i * 8);
+          send_for(values, (i + kTileItems) * Width);
+        };
         uint32_t* cells = dealt_.cells_;
         auto* to = reinterpret_cast<Word<Width>*>(dealt_.values_);
         each(codes, count, send, [=](uint32_t at, uint32_t cell, int i) {
@@ -102,24 +103,18 @@ class Dealt {
     template <class Put>
     [[gnu::always_inline]] void some(const uint32_t* codes, int first, int past, Put put) {
       const int bits = dealt_.shape_.bits;
-      const uint32_t mask = dealt_.mask_, last = (uint32_t{1} << dealt_.block_bits_) - 1;
+      const uint32_t mask = (uint32_t{1} << bits) - 1, last = blocks_.last();
       uint32_t* ends = ends_;
       for (int i = first; i < past; ++i) {
         const uint32_t bucket = codes[i] >> bits, at = ends[bucket];
         put(at, codes[i] & mask, i);
-        ends[bucket] = (at & last) == last ? next_block(bucket, at) : at + 1;
+        ends[bucket] = (at & last) == last ? blocks_.after(bucket, at) : at + 1;
       }
-    }
-    [[gnu::noinline]] uint32_t next_block(uint32_t bucket, uint32_t at) {
-      dealt_.links_[at >> dealt_.block_bits_] = next_;
-      ++full_[bucket];
-      return next_++ << dealt_.block_bits_;
     }
 
     Dealt& dealt_;
     uint32_t* ends_;
-    uint32_t* full_;
-    uint32_t next_;
+    DealBlocks blocks_;
   };
 
   // Reads the updates of one bucket after the other, as often as needed, once all were dealt.
@@ -134,7 +129,7 @@ class Dealt {
       const int64_t stride = dealt_.stride();
       for (int w = 0; w < dealt_.shape_.workers; ++w) {
         count_ += (int64_t{dealt_.full_[w * stride + bucket]} << dealt_.block_bits_) +
-                  (dealt_.ends_[w * stride + bucket] & last());
+                  (dealt_.ends_[w * stride + bucket] & last()) - dealt_.begin_of(bucket);
       }
       restart();
     }
@@ -146,7 +141,7 @@ class Dealt {
       uint32_t cells[kTileItems], values[kTileItems];
       for (int64_t at = first; at < last;) {
         seek(at);
-        const int64_t entry = (int64_t{block_} << dealt_.block_bits_) + at - begin_;
+        const int64_t entry = entry_ + at - begin_;
         const int count =
             static_cast<int>(std::min<int64_t>({kTileItems, last - at, begin_ + size_ - at}));
         at += count;
@@ -156,17 +151,24 @@ class Dealt {
             count);
           continue;
         }
-        const uint64_t* pairs = dealt_.pairs_ + entry;
-        for (int i = 0; i < count; ++i) {
-          cells[i] = static_cast<uint32_t>(pairs[i]);
-          values[i] = static_cast<uint32_t>(pairs[i] >> 32);
-        }
+        dealt_.kernels_.unpack(dealt_.pairs_ + entry, count, cells, values,
+                               after() + (entry - entry_));
         f(static_cast<const uint32_t*>(cells), reinterpret_cast<const char*>(values), count);
       }
     }
     template <class F>
     void read(F&& f) {
       read(0, count_, f);
+    }
+
+    // Calls f(pairs, count, soon) for all updates, which must be pairs: a cell below its value.
+    // `soon` is where the next ones are.
+    template <class F>
+    void read_pairs(F&& f) {
+      for (int64_t at = 0; at < count_; at = begin_ + size_) {
+        seek(at);
+        f(static_cast<const uint64_t*>(dealt_.pairs_ + entry_), size_, after());
+      }
     }
 
    private:
@@ -176,27 +178,30 @@ class Dealt {
     void restart() {
       worker_ = 0;
       begin_ = 0;
-      enter(static_cast<uint32_t>(bucket_));
+      enter(static_cast<uint32_t>(bucket_), dealt_.begin_of(bucket_));
     }
-    void enter(uint32_t block) {
+    void enter(uint32_t block, uint32_t begin) {
       block_ = block;
+      entry_ = (int64_t{block} << dealt_.block_bits_) + begin;
       const uint32_t end = this->end();
       const bool ends = end >> dealt_.block_bits_ == block;
-      size_ = ends ? end & last() : int64_t{last()} + 1;
-      if (ends || !dealt_.paired()) return;
-      // Blocks lie apart: no processor guesses where the next one is.
-      const uint64_t* soon = dealt_.pairs_ + (int64_t{dealt_.links_[block]} << dealt_.block_bits_);
-      for (int64_t i = 0; i < size_; i += 8) __builtin_prefetch(soon + i, 0, 2);
+      size_ = (ends ? end & last() : int64_t{last()} + 1) - begin;
+    }
+    // Blocks lie apart: no processor guesses where the next one is.
+    const uint64_t* after() const {
+      if (end() >> dealt_.block_bits_ == block_) return dealt_.pairs_ + entry_;
+      return dealt_.pairs_ + (int64_t{dealt_.links_[block_]} << dealt_.block_bits_);
     }
     void seek(int64_t position) {
       if (position < begin_) restart();
       while (position >= begin_ + size_) {
         begin_ += size_;
         if (end() >> dealt_.block_bits_ != block_) {
-          enter(dealt_.links_[block_]);
+          enter(dealt_.links_[block_], 0);
         } else {
           ++worker_;
-          enter(static_cast<uint32_t>(dealt_.blocks_ * worker_ + bucket_));
+          enter(static_cast<uint32_t>(dealt_.blocks_ * worker_ + bucket_),
+                dealt_.begin_of(bucket_));
         }
       }
     }
@@ -206,16 +211,24 @@ class Dealt {
     int64_t bucket_ = 0, count_ = 0;
     int worker_ = 0;
     uint32_t block_ = 0;
+    int64_t entry_ = 0;             // the block's first
     int64_t begin_ = 0, size_ = 0;  // of the block, among the updates of the bucket
   };
 
  private:
-  static constexpr int kMostBlockBits = 9;
+  static constexpr int kMostBlockBits = 10;
+  static constexpr int kSpreadBits = 8;
 
   int64_t stride() const { return (shape_.buckets + 15) / 16 * 16; }  // workers share no line
+  // Where a bucket begins in its first block. Ends that all lie at the same place of their page
+  // would take each other's lines of the cache: 2^23 updates to 1024 buckets 10.7 ms, and 7.4 so.
+  uint32_t begin_of(int64_t bucket) const {
+    if (block_bits_ < kSpreadBits) return 0;
+    return static_cast<uint32_t>(bucket * 37) & ((uint32_t{1} << block_bits_) - 1);
+  }
 
   DealShape shape_;
-  uint32_t mask_;
+  const PairKernels& kernels_ = pair_kernels();
   int block_bits_ = 4;
   int64_t blocks_ = 0;  // a worker's
   // The updates, block by block: their cells in the bucket, and their values.

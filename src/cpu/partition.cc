@@ -23,9 +23,10 @@ struct Layout {
   const WindowKernels* window;
   PlaceCode places;
   DealShape deal;
-  bool direct;  // buckets are applied to the destination itself
-  bool sparse;  // few places are met
-  bool whole;   // there is nothing between the places that is not one
+  bool direct;            // buckets are applied to the destination itself
+  bool sparse;            // few places are met
+  const PairFold* pairs;  // how they are applied, where that is quicker
+  bool whole;             // there is nothing between the places that is not one
 
   bool constant() const { return deal.value_size == 0; }  // every update has the same value
   int64_t bucket_places() const { return int64_t{1} << deal.bits; }
@@ -59,6 +60,8 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.direct = is_direct(t);
   const int64_t updates = c.outer_count * c.item_count * c.row.size;
   layout.sparse = !layout.direct && layout.places.count() > tuning::kSparsePlaces * updates;
+  layout.pairs =
+      layout.direct && layout.places.step() == 1 ? pair_fold(t.dtype, t.reduce) : nullptr;
   layout.whole = static_cast<double>(layout.places.count()) == place_count(t, c);
   layout.deal.updates = updates;
   layout.deal.value_size = t.src.data == nullptr ? 0 : layout.kernels->value_size;
@@ -180,7 +183,8 @@ class Partition {
     const auto take = [&] { return next.fetch_add(1, std::memory_order_relaxed); };
     // The bucket after each is known, and sent for, where there are enough of them to share.
     const DealShape& deal = layout_.deal;
-    const bool ahead = layout_.sparse && deal.buckets >= 16 * deal.workers &&
+    const bool ahead = (layout_.sparse || layout_.pairs != nullptr) &&
+                       deal.buckets >= 16 * deal.workers &&
                        is_touched(layout_.places.step(), layout_.bucket_places(),
                                   deal.updates / deal.buckets, kernels_.value_size);
     int64_t b = take(), after = 0;
@@ -192,8 +196,8 @@ class Partition {
       Block range{transfer_.dst.data + first * kernels_.value_size, layout_.places.step(),
                   transfer_.include_self};
       const auto walk = [&](auto&& f) { reader.read(f); };
+      if (ahead && after < layout_.deal.buckets) send_for(after, range);
       if (sparse) {
-        if (ahead && after < layout_.deal.buckets) send_for(after, range);
         sparse->run(range, reader.count(), nullptr, walk);
       } else if (block) {
         fold_block(*block, range, b, reader);
@@ -203,9 +207,13 @@ class Partition {
     }
   }
 
-  void apply(const Block& range, int64_t bucket, Dealt::Reader& reader, char* states) const {
+  void apply(Block& range, int64_t bucket, Dealt::Reader& reader, char* states) const {
     const int64_t places =
         std::min(layout_.bucket_places(), layout_.places.count() - (bucket << layout_.deal.bits));
+    const PairFold* pairs = layout_.constant() ? nullptr : layout_.pairs;
+    if (pairs != nullptr && (pairs->can_begin == nullptr || pairs->can_begin(range, places)))
+      return apply_pairs(*pairs, range, reader);
+    range.soon = nullptr;
     // All places are written back, so that what lies between them must be nobody else's.
     const bool often = layout_.whole && reader.count() >= places;
     if (often && kernels_.open_extremes != nullptr &&
@@ -217,6 +225,28 @@ class Partition {
     }
     reader.read([&](const uint32_t* cells, const char* values, int count) {
       kernels_.apply_to_block(range, cells, values, count);
+    });
+  }
+
+  // Pairs that cannot be applied as such are taken apart, and all that come after them.
+  void apply_pairs(const PairFold& fold, const Block& range, Dealt::Reader& reader) const {
+    int64_t done = 0;
+    bool pairs_only = true;
+    reader.read_pairs([&](const uint64_t* pairs, int64_t count, const uint64_t* soon) {
+      Block block = range;
+      const int64_t from = range.soon_bytes * done / reader.count();
+      done += count;
+      block.soon += from;
+      block.soon_bytes = range.soon_bytes * done / reader.count() - from;
+      pairs_only = pairs_only && fold.apply(block, pairs, count, soon);
+      if (pairs_only) return;
+      uint32_t cells[kTileItems], values[kTileItems];
+      block.soon = nullptr;
+      for (int64_t at = 0; at < count; at += kTileItems) {
+        const int64_t some = std::min<int64_t>(kTileItems, count - at);
+        pair_kernels().unpack(pairs + at, some, cells, values, soon);
+        kernels_.apply_to_block(block, cells, reinterpret_cast<const char*>(values), some);
+      }
     });
   }
 

@@ -1,0 +1,55 @@
+// The loops of updates whose values have 4 bytes: each is one word, a cell below its value.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/fold_kernels.h"
+#include "sow/dtype.h"
+#include "sow/reduce.h"
+
+namespace sow::detail {
+
+// How a worker that deals takes blocks from its store.
+struct DealBlocks {
+  uint32_t* links = nullptr;  // the block after each
+  uint32_t* full = nullptr;   // [bucket]: blocks before its last
+  uint32_t next = 0;
+  int size_bits = 0;
+
+  uint32_t last() const { return (uint32_t{1} << size_bits) - 1; }  // the last entry of a block
+  // The first entry of a new block, where `entry` was the last of the one before.
+  [[gnu::noinline]] uint32_t after(uint32_t bucket, uint32_t entry) {
+    links[entry >> size_bits] = next;
+    ++full[bucket];
+    return next++ << size_bits;
+  }
+};
+
+struct PairDeal {
+  uint64_t* pairs;
+  uint32_t* ends;  // [bucket]: where the next one goes
+  int bits;        // a bucket has 2^bits places
+};
+
+// `soon` is what will be read next, or anything: it is sent for.
+struct PairKernels {
+  void (*deal)(const PairDeal&, DealBlocks&, const uint32_t* codes, const char* values, int count,
+               const char* soon);
+  void (*unpack)(const uint64_t* pairs, int64_t count, uint32_t* cells, uint32_t* values,
+                 const void* soon);
+};
+
+// What places that lie one after the other do with pairs, one after the other.
+struct PairFold {
+  // Whether the places can be folded so; null: always.
+  bool (*can_begin)(const Block&, int64_t places);
+  // False: these pairs cannot, and nothing was done.
+  bool (*apply)(const Block&, const uint64_t* pairs, int64_t count, const void* soon);
+};
+
+// Of the current instruction set.
+const PairKernels& pair_kernels();
+// Null where there is none.
+const PairFold* pair_fold(DType dtype, Reduce reduce);
+
+}  // namespace sow::detail

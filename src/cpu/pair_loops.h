@@ -1,0 +1,48 @@
+// Pieces of the loops of pairs that every instruction set has.
+#pragma once
+
+#include <algorithm>
+
+#include "cpu/pair_kernels.h"
+#include "cpu/touch.h"
+#include "cpu/word.h"
+#include "transfer/canonical.h"
+
+namespace sow::detail {
+
+// Sends for a line, as send_for, but only into the second-level cache: the first has no room for
+// what is not needed yet. 2^23 updates moved to 2^22 places: 12.8 ms instead of 13.9.
+[[gnu::always_inline]] inline void send_ahead(const void* base, int64_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(bytes);
+  __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+}
+
+[[gnu::always_inline]] inline void deal_pairs(const PairDeal& to, DealBlocks& blocks,
+                                              const uint32_t* codes, const char* values, int first,
+                                              int past) {
+  const auto* from = reinterpret_cast<const Word<4>*>(values);
+  const uint32_t mask = (uint32_t{1} << to.bits) - 1, last = blocks.last();
+  for (int i = first; i < past; ++i) {
+    const uint32_t bucket = codes[i] >> to.bits, at = to.ends[bucket];
+    to.pairs[at] = (codes[i] & mask) | uint64_t{from[i].bits} << 32;
+    to.ends[bucket] = (at & last) == last ? blocks.after(bucket, at) : at + 1;
+  }
+}
+
+// Calls f(first, last) for a line of pairs at a time. In between it sends for the pairs that come
+// next and, a share after each line, for the block that does.
+template <class F>
+[[gnu::always_inline]] inline void for_each_strip_of_pairs(const Block& block, int64_t count,
+                                                           const void* soon, F&& f) {
+  constexpr int64_t kStrip = 8, kLine = 64;
+  const int64_t strips = std::max<int64_t>((count + kStrip - 1) / kStrip, 1);
+  const int64_t lines = (block.soon_bytes + kLine - 1) / kLine;
+  int64_t sent = 0, owed = 0;
+  for (int64_t i = 0; i < count; i += kStrip) {
+    send_ahead(soon, i * 8);
+    for (owed += lines; owed >= strips; owed -= strips) send_ahead(block.soon, kLine * sent++);
+    f(i, std::min(i + kStrip, count));
+  }
+}
+
+}  // namespace sow::detail
