@@ -6,7 +6,8 @@
 
 namespace sow::detail {
 
-// src/cpu/window_sum_avx512.cc: float32 sums; the rest is as here.
+// src/cpu/window_sum_avx512.cc; the rest is as here.
+template <class T>
 void use_avx512(WindowKernels& kernels);
 
 namespace {
@@ -26,10 +27,10 @@ const WindowKernels* kernels_of() {
                                          Loops::write,
                                          Loops::flush,
                                          Loops::doubt};
-  if constexpr (SOW_HAS_X86_KERNELS && std::is_same_v<T, float>) {
+  if constexpr (SOW_HAS_X86_KERNELS) {
     static const WindowKernels wide = [] {
       WindowKernels kernels = portable;
-      use_avx512(kernels);
+      use_avx512<T>(kernels);
       return kernels;
     }();
     if (current_isa() == Isa::avx512) return &wide;

@@ -1,5 +1,5 @@
-// Window loops of float32 with AVX-512: values become integers, and sums float32, eight at a time.
-// The forms with a full mask are the plain ones without their warnings in g++ 12.
+// Window loops of the narrow floats with AVX-512: values become integers, and sums floats, eight at
+// a time. The forms with a full mask are the plain ones without their warnings in g++ 12.
 #include <immintrin.h>
 
 #include <cmath>
@@ -12,33 +12,65 @@ namespace sow::detail {
 
 namespace {
 
+// Eight values as float32, and eight that are rounded once. The way to the halves goes through a
+// float32 whose last bit remembers what followed it (round to odd).
+SOW_TARGET_AVX512 inline __m256 load(const float* from) { return _mm256_loadu_ps(from); }
+SOW_TARGET_AVX512 inline __m256 load(const float16* from) {
+  return _mm256_maskz_cvtph_ps(0xff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+SOW_TARGET_AVX512 inline __m256 load(const bfloat16* from) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+SOW_TARGET_AVX512 inline __m256i odd_floats(__m512d values) {
+  const __m256 cut =
+      _mm512_maskz_cvt_roundpd_ps(0xff, values, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+  const __mmask8 inexact =
+      _mm512_cmp_pd_mask(_mm512_maskz_cvtps_pd(0xff, cut), values, _CMP_NEQ_OQ);
+  const __m256i bits = _mm256_castps_si256(cut);
+  return _mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1));
+}
+SOW_TARGET_AVX512 inline void store(float* to, __mmask8 which, __m512d values) {
+  _mm256_mask_storeu_ps(to, which, _mm512_maskz_cvtpd_ps(0xff, values));
+}
+SOW_TARGET_AVX512 inline void store(float16* to, __mmask8 which, __m512d values) {
+  const __m256 floats = _mm256_castsi256_ps(odd_floats(values));
+  _mm_mask_storeu_epi16(to, which, _mm256_maskz_cvtps_ph(0xff, floats, _MM_FROUND_TO_NEAREST_INT));
+}
+SOW_TARGET_AVX512 inline void store(bfloat16* to, __mmask8 which, __m512d values) {
+  const __m256i bits = odd_floats(values), one = _mm256_set1_epi32(1);
+  const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
+  const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff)));
+  _mm_mask_storeu_epi16(to, which, _mm256_maskz_cvtepi32_epi16(0xff, _mm256_srli_epi32(up, 16)));
+}
+
+template <class T>
 SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& range) {
-  const float* from = reinterpret_cast<const float*>(values);
-  __m512i largest = _mm512_setzero_si512(), smallest = _mm512_set1_epi32(-1),
-          lowest = _mm512_set1_epi32(INT32_MAX);
-  const __m512i magnitude_bits = _mm512_set1_epi32(INT32_MAX), one = _mm512_set1_epi32(1);
+  const T* from = reinterpret_cast<const T*>(values);
+  __m256i largest = _mm256_setzero_si256(), smallest = _mm256_set1_epi32(-1),
+          lowest = _mm256_set1_epi32(INT32_MAX);
+  const __m256i magnitude_bits = _mm256_set1_epi32(INT32_MAX), one = _mm256_set1_epi32(1);
   int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    const __m512i bits = _mm512_loadu_si512(from + i);
-    const __m512i magnitude = _mm512_and_si512(bits, magnitude_bits);
-    largest = _mm512_maskz_max_epu32(0xffff, largest, magnitude);
-    smallest = _mm512_maskz_min_epu32(0xffff, smallest, _mm512_sub_epi32(magnitude, one));
-    lowest = _mm512_maskz_min_epi32(0xffff, lowest, bits);
+  for (; i + 8 <= count; i += 8) {
+    const __m256i bits = _mm256_castps_si256(load(from + i));
+    const __m256i magnitude = _mm256_and_si256(bits, magnitude_bits);
+    largest = _mm256_max_epu32(largest, magnitude);
+    smallest = _mm256_min_epu32(smallest, _mm256_sub_epi32(magnitude, one));
+    lowest = _mm256_min_epi32(lowest, bits);
   }
-  alignas(64) uint32_t largest_of[16], smallest_of[16];
-  alignas(64) int32_t lowest_of[16];
-  _mm512_store_si512(largest_of, largest);
-  _mm512_store_si512(smallest_of, smallest);
-  _mm512_store_si512(lowest_of, lowest);
-  for (int lane = 0; lane < 16; ++lane) {
+  alignas(32) uint32_t largest_of[8], smallest_of[8];
+  alignas(32) int32_t lowest_of[8];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(largest_of), largest);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(smallest_of), smallest);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lowest_of), lowest);
+  for (int lane = 0; lane < 8; ++lane) {
     range.largest = std::max(range.largest, largest_of[lane]);
     range.smallest_less_one = std::min(range.smallest_less_one, smallest_of[lane]);
     range.lowest = std::min(range.lowest, lowest_of[lane]);
   }
-  WindowLoops<float, Reduce::add>::scan(reinterpret_cast<const char*>(from + i), count - i, range);
+  WindowLoops<T, Reduce::add>::scan(reinterpret_cast<const char*>(from + i), count - i, range);
 }
-
-SOW_TARGET_AVX512 inline __m256 load(const float* from) { return _mm256_loadu_ps(from); }
 
 // Keys that are not cells, as a mask; codes always are.
 SOW_TARGET_AVX512 inline uint32_t not_cells(const uint64_t* keys, uint32_t extent) {
@@ -79,11 +111,11 @@ struct Units {
 // Keys and values in one pass, without sending for any: 2^23 updates of 1,024 cells take 2.6 ms,
 // reading them alone 2.6, with all of them sent for 2.8; codes made and values looked at before
 // took 3.8 (loops of a prototype, 2 cores of a Zen 4 class EPYC, 2026-11-15).
-template <bool Counts, bool Checks, class Id>
+template <bool Counts, bool Checks, class T, class Id>
 SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
-                                   const float* values, int64_t count, Window& window,
+                                   const T* values, int64_t count, Window& window,
                                    WindowRests& rests, const char* soon) {
-  using Plain = WindowLoops<float, Reduce::add>;
+  using Plain = WindowLoops<T, Reduce::add>;
   constexpr int kCount = Checks ? 16 : 64;
   Units units(window);
   alignas(64) int64_t whole[kCount];
@@ -113,10 +145,11 @@ SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids
   return i + Plain::add_each(cells, seen, ids + i, extent, values + i, count - i, window, rests);
 }
 
+template <class T>
 SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
                               const char* values, int64_t count, Window& window, WindowRests& rests,
                               const char* soon) {
-  const float* from = reinterpret_cast<const float*>(values);
+  const T* from = reinterpret_cast<const T*>(values);
   if (soon == nullptr) soon = values;  // a line that is here costs nothing, none at all a walk
   return seen == nullptr ? add_each<false, false>(cells, seen, ids, UINT32_MAX, from, count, window,
                                                   rests, soon)
@@ -124,32 +157,34 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
                                                  rests, soon);
 }
 
-template <class Id>
+template <class T, class Id>
 SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
                                   int64_t first, int64_t count, Window& window,
                                   WindowRests& rests) {
   const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
-  const float* from = reinterpret_cast<const float*>(keys.values) + first;
+  const T* from = reinterpret_cast<const T*>(keys.values) + first;
   return seen == nullptr ? add_each<false, true>(cells, seen, ids, keys.extent, from, count, window,
                                                  rests, nullptr)
                          : add_each<true, true>(cells, seen, ids, keys.extent, from, count, window,
                                                 rests, nullptr);
 }
+template <class T>
 SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
                                    int64_t first, int64_t count, Window& window,
                                    WindowRests& rests) {
-  return keys.wide ? add_run<uint64_t>(cells, seen, keys, first, count, window, rests)
-                   : add_run<uint32_t>(cells, seen, keys, first, count, window, rests);
+  return keys.wide ? add_run<T, uint64_t>(cells, seen, keys, first, count, window, rests)
+                   : add_run<T, uint32_t>(cells, seen, keys, first, count, window, rests);
 }
 
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
+template <class T>
 struct SumEnd {
   __m512d unit;
   Window window;
 
-  SOW_TARGET_AVX512 __mmask8 write(const int64_t* cells, float* to) const {
+  SOW_TARGET_AVX512 __mmask8 write(const int64_t* cells, T* to) const {
     const __m512i cell = _mm512_loadu_si512(cells);
-    const __m256 old = _mm256_loadu_ps(to);
+    const __m256 old = load(to);
     const __m512d sum = _mm512_maskz_cvtepi64_pd(0xff, cell);
     const __mmask8 some = _mm512_test_epi64_mask(cell, cell);
     constexpr int kNan = 0x81, kInfinite = 0x18, kMinusZero = 0x04;
@@ -161,7 +196,7 @@ struct SumEnd {
     exact = _mm512_mask_cmp_pd_mask(exact, _mm512_sub_pd(total, a), b, _CMP_EQ_OQ);
     exact = _mm512_mask_cmp_pd_mask(exact, _mm512_sub_pd(total, b), a, _CMP_EQ_OQ);
     if (__builtin_expect(exact == 0xff && (~some & delicate) == 0, 1)) {
-      _mm256_mask_storeu_ps(to, some, _mm512_maskz_cvtpd_ps(0xff, total));
+      store(to, some, total);
       return 0;
     }
     const __mmask8 inexact = _mm512_cmpneq_epi64_mask(_mm512_maskz_cvttpd_epi64(0xff, sum), cell);
@@ -180,21 +215,21 @@ struct SumEnd {
                                                   _mm512_cmp_pd_mask(total, zero, _CMP_GT_OQ));
     __m512i odd = _mm512_mask_add_epi64(bits, moves & static_cast<__mmask8>(~inward), bits, one);
     odd = _mm512_mask_sub_epi64(odd, moves & inward, bits, one);
-    const __m256 result = _mm512_maskz_cvtpd_ps(0xff, _mm512_castsi512_pd(odd));
-    _mm256_mask_storeu_ps(to, some & static_cast<__mmask8>(~refused), result);
+    store(to, some & static_cast<__mmask8>(~refused), _mm512_castsi512_pd(odd));
     return refused;
   }
 };
 
+template <class T>
 SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, const Block& block,
                                  int64_t begin, int64_t end, Window window, Touched& refused,
                                  int64_t room) {
-  using Plain = WindowLoops<float, Reduce::add>;
+  using Plain = WindowLoops<T, Reduce::add>;
   if (seen != nullptr || block.step != 1 || !block.include_self) {
     return Plain::finish(cells, seen, block, begin, end, window, refused, room);
   }
-  const SumEnd each{_mm512_set1_pd(std::ldexp(1.0, window.exponent)), window};
-  float* to = reinterpret_cast<float*>(block.first);
+  const SumEnd<T> each{_mm512_set1_pd(std::ldexp(1.0, window.exponent)), window};
+  T* to = reinterpret_cast<T*>(block.first);
   int64_t i = begin;
   for (; i + 8 <= end; i += 8) {
     if (refused.count + 8 > room) break;
@@ -209,11 +244,15 @@ SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, con
 
 }  // namespace
 
+template <class T>
 void use_avx512(WindowKernels& kernels) {
-  kernels.scan = scan;
-  kernels.add = add;
-  kernels.add_keys = add_keys;
-  if (!kernels.counts) kernels.finish = finish;
+  kernels.scan = scan<T>;
+  kernels.add = add<T>;
+  kernels.add_keys = add_keys<T>;
+  if (!kernels.counts) kernels.finish = finish<T>;
 }
+template void use_avx512<float>(WindowKernels& kernels);
+template void use_avx512<float16>(WindowKernels& kernels);
+template void use_avx512<bfloat16>(WindowKernels& kernels);
 
 }  // namespace sow::detail
