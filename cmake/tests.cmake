@@ -32,7 +32,7 @@ foreach(folder IN LISTS test_folders)
     sow_internal GTest::gtest GTest::gtest_main ${SOW_MPFR} ${SOW_GMP})
   add_test(NAME ${folder} COMMAND ${launcher} $<TARGET_FILE:${folder}_tests>
     "--gtest_output=xml:${results}/${folder}.xml")
-  set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 3000 RUN_SERIAL ON)
+  set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 3000)
 endforeach()
 
 # A CUDA backend that fails in every way it could.
