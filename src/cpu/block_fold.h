@@ -31,13 +31,13 @@ class BlockFold {
     cells_.counts = carver.take<uint32_t>(cells);
     cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
-      // A fold of one batch uses either: both lie in the same memory.
+      // Where there is one batch for certain, it uses either: both lie in the same memory.
       batch_ = batch_for(cells);
       one_batch_ = updates <= batch_;
-      rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
-      rests_.values = carver.take<double>(rests_.room);
-      rests_.cells = carver.take<uint32_t>(rests_.room);
-      if (one_batch_) settled_ = carver.take<char>(rests_.room * kernels.value_size);
+      const int room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
+      rests_.values = carver.take<double>(room);
+      rests_.cells = carver.take<uint32_t>(room);
+      settled_ = carver.take<char>(WindowRests::kFew * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states) : carver.take<int64_t>(cells);
     }
     if (kernels.long_size > 0) {
@@ -67,7 +67,7 @@ class BlockFold {
   void add(int64_t first, int64_t last, Read&& read, const WindowRange* known = nullptr) {
     if (window_ == nullptr) return add_wide(first, last, read);
     clear_units();
-    if (one_batch_) return add_batch(first, last, read, known);
+    if (last - first <= batch_) return add_batch(first, last, read, known);
     add_frames(WindowKeys(), first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_ || rests_.count > 0) flush();
@@ -162,6 +162,7 @@ class BlockFold {
   template <class Read>
   void add_batch(int64_t first, int64_t last, Read&& read, const WindowRange* known) {
     const int64_t updates = last - first;
+    rests_.room = WindowRests::kFew;
     if (known == nullptr || !frame_.set(*known, updates, *window_)) frame_.limit = 0;
     if (add_windowed(first, last, read)) return;
     WindowRange range;
@@ -202,6 +203,7 @@ class BlockFold {
   template <class Read>
   void add_frames(const WindowKeys& keys, int64_t first, int64_t last, Read&& read) {
     left_ = 0;
+    rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
     patience_ = kFlushes * count_;
     bool good = true;
     for (int64_t at = first; at < last && good;) {
