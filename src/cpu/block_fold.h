@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/cell_fold.h"
+#include "cpu/pair_kernels.h"
 #include "cpu/tuning.h"
 #include "cpu/window_sum.h"
 #include "transfer/canonical.h"
@@ -177,20 +178,43 @@ class BlockFold {
   // False: its values lie too far apart, and what was added is of no use.
   template <class Read>
   bool add_windowed(int64_t first, int64_t last, Read&& read) {
-    bool fits = true;
+    Windowed add{*this, last - first};
     rests_.count = 0;
-    read(first, last,
-         [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
-           if (!fits) return;
-           if (frame_.limit == 0 && !guess_frame(values, count, last - first)) {
-             fits = false;
-             return;
-           }
-           fits = window_->add(units_, seen(), ids, values, count, frame_, rests_, soon) == count;
-         });
+    read(first, last, add);
     minus_zeros_ = frame_.minus_zeros;
-    return fits;
+    return add.fits;
   }
+  // Takes what is read, part by part; pairs as they lie, where there is a way.
+  struct Windowed {
+    BlockFold& fold;
+    int64_t updates;  // in all
+    bool fits = true;
+
+    bool takes_pairs() const { return !fold.counted_ && pair_kernels().add_units != nullptr; }
+    void operator()(const uint32_t* ids, const char* values, int64_t count,
+                    const char* soon = nullptr) {
+      if (!fits) return;
+      Window& frame = fold.frame_;
+      fits = (frame.limit != 0 || fold.guess_frame(values, count, updates)) &&
+             fold.window_->add(fold.units_, fold.seen(), ids, values, count, frame, fold.rests_,
+                               soon) == count;
+    }
+    void operator()(const uint64_t* pairs, int64_t count, const uint64_t* soon) {
+      constexpr int kFew = 8;
+      while (count > 0 && fits) {
+        const bool begins = fold.frame_.limit == 0;
+        const int64_t taken =
+            begins ? 0 : pair_kernels().add_units(fold.units_, pairs, count, fold.frame_, soon);
+        const int64_t some = std::min<int64_t>(begins ? kTileItems : kFew, count - taken);
+        uint32_t ids[kTileItems], values[kTileItems];
+        pair_kernels().unpack(pairs + taken, some, ids, values, soon);
+        if (some > 0) (*this)(ids, reinterpret_cast<const char*>(values), some);
+        pairs += taken + some;
+        soon += taken + some;
+        count -= taken + some;
+      }
+    }
+  };
   // A window for `updates` values that begin with these.
   bool guess_frame(const char* values, int64_t count, int64_t updates) {
     WindowRange range;

@@ -135,9 +135,13 @@ class Dealt {
     }
     int64_t count() const { return count_; }
 
-    // Calls f(cells, values, count) for the updates [first, last) of the bucket.
+    // Calls f(cells, values, count) for the updates [first, last) of the bucket, or, where f takes
+    // that as well and they are pairs, f(pairs, count, where the next ones are).
     template <class F>
     void read(int64_t first, int64_t last, F&& f) {
+      if constexpr (requires { f.takes_pairs(); }) {
+        if (dealt_.paired() && f.takes_pairs()) return read_pairs(first, last, f);
+      }
       uint32_t cells[kTileItems], values[kTileItems];
       for (int64_t at = first; at < last;) {
         seek(at);
@@ -161,13 +165,15 @@ class Dealt {
       read(0, count_, f);
     }
 
-    // Calls f(pairs, count, soon) for all updates, which must be pairs: a cell below its value.
-    // `soon` is where the next ones are.
+    // Calls f(pairs, count, soon) for the updates [first, last), which must be pairs: a cell below
+    // its value. `soon` is where the next ones are.
     template <class F>
-    void read_pairs(F&& f) {
-      for (int64_t at = 0; at < count_; at = begin_ + size_) {
+    void read_pairs(int64_t first, int64_t last, F&& f) {
+      for (int64_t at = first; at < last;) {
         seek(at);
-        f(static_cast<const uint64_t*>(dealt_.pairs_ + entry_), size_, after());
+        const int64_t skip = at - begin_, count = std::min(size_ - skip, last - at);
+        f(static_cast<const uint64_t*>(dealt_.pairs_ + entry_ + skip), count, after() + skip);
+        at += count;
       }
     }
 

@@ -42,7 +42,7 @@ bool store(const Block& block, const uint64_t* pairs, int64_t count, const void*
   return true;
 }
 
-const PairKernels portable = {deal, unpack};
+const PairKernels portable = {deal, unpack, nullptr};
 const PairFold stores = {nullptr, store};
 
 }  // namespace

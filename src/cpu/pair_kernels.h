@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cpu/fold_kernels.h"
+#include "cpu/window_sum.h"
 #include "sow/dtype.h"
 #include "sow/reduce.h"
 
@@ -37,6 +38,10 @@ struct PairKernels {
                const char* soon);
   void (*unpack)(const uint64_t* pairs, int64_t count, uint32_t* cells, uint32_t* values,
                  const void* soon);
+  // Adds float32 values to cells of a window, those that are within it and whole numbers of its
+  // units, and stops at others; returns how many were added. Null: there is no such way.
+  int64_t (*add_units)(int64_t* cells, const uint64_t* pairs, int64_t count, Window&,
+                       const void* soon);
 };
 
 // What places that lie one after the other do with pairs, one after the other.

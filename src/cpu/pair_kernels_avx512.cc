@@ -3,6 +3,8 @@
 // g++ 12.
 #include <immintrin.h>
 
+#include <cmath>
+
 #include "core/isa.h"
 #include "cpu/pair_loops.h"
 
@@ -62,6 +64,34 @@ SOW_TARGET_AVX512 void unpack(const uint64_t* pairs, int64_t count, uint32_t* ce
   }
 }
 
+SOW_TARGET_AVX512 int64_t add_units(int64_t* cells, const uint64_t* pairs, int64_t count,
+                                    Window& window, const void* soon) {
+  constexpr int kLine = 8;
+  const __m512i limit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{window.limit} << 32)),
+                magnitude = _mm512_set1_epi64(int64_t{INT32_MAX} << 32),
+                low = _mm512_set1_epi64(UINT32_MAX);
+  const __m512d scale = _mm512_set1_pd(std::ldexp(1.0, -window.exponent));
+  alignas(64) int64_t whole[kLine];
+  int64_t i = 0;
+  for (; i + kLine <= count; i += kLine) {
+    send_ahead(soon, i * 8);
+    const __m512i pair = _mm512_loadu_si512(pairs + i);
+    const __m256i bits = _mm512_maskz_cvtepi64_epi32(0xff, _mm512_maskz_srli_epi64(0xff, pair, 32));
+    const __m512d wide =
+        _mm512_mul_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(bits)), scale);
+    const __m512i units = _mm512_maskz_cvttpd_epi64(0xff, wide);
+    const __mmask8 delicate =
+        _mm512_cmpgt_epu64_mask(_mm512_and_si512(pair, magnitude), _mm512_or_si512(limit, low)) |
+        _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, units), wide, _CMP_NEQ_UQ) |
+        _mm256_cmpeq_epi32_mask(bits, _mm256_set1_epi32(INT32_MIN));
+    if (__builtin_expect(delicate != 0, 0)) return i;
+    _mm512_store_si512(whole, units);
+#pragma GCC unroll 8
+    for (int k = 0; k < kLine; ++k) cells[static_cast<uint32_t>(pairs[i + k])] += whole[k];
+  }
+  return i;
+}
+
 SOW_TARGET_AVX512 bool has_no_nan(const Block& block, int64_t places) {
   const float* from = reinterpret_cast<const float*>(block.first);
   __mmask16 nan = 0;
@@ -103,7 +133,7 @@ constexpr int kLarger = 0b0101, kSmaller = 0b0100;
 }  // namespace
 
 extern const PairKernels k_pair_kernels_avx512;
-const PairKernels k_pair_kernels_avx512 = {deal, unpack};
+const PairKernels k_pair_kernels_avx512 = {deal, unpack, add_units};
 extern const PairFold k_pair_amax_avx512, k_pair_amin_avx512;
 const PairFold k_pair_amax_avx512 = {has_no_nan, keep_extremes<kLarger>};
 const PairFold k_pair_amin_avx512 = {has_no_nan, keep_extremes<kSmaller>};

@@ -232,22 +232,23 @@ class Partition {
   void apply_pairs(const PairFold& fold, const Block& range, Dealt::Reader& reader) const {
     int64_t done = 0;
     bool pairs_only = true;
-    reader.read_pairs([&](const uint64_t* pairs, int64_t count, const uint64_t* soon) {
-      Block block = range;
-      const int64_t from = range.soon_bytes * done / reader.count();
-      done += count;
-      block.soon += from;
-      block.soon_bytes = range.soon_bytes * done / reader.count() - from;
-      pairs_only = pairs_only && fold.apply(block, pairs, count, soon);
-      if (pairs_only) return;
-      uint32_t cells[kTileItems], values[kTileItems];
-      block.soon = nullptr;
-      for (int64_t at = 0; at < count; at += kTileItems) {
-        const int64_t some = std::min<int64_t>(kTileItems, count - at);
-        pair_kernels().unpack(pairs + at, some, cells, values, soon);
-        kernels_.apply_to_block(block, cells, reinterpret_cast<const char*>(values), some);
-      }
-    });
+    reader.read_pairs(
+        0, reader.count(), [&](const uint64_t* pairs, int64_t count, const uint64_t* soon) {
+          Block block = range;
+          const int64_t from = range.soon_bytes * done / reader.count();
+          done += count;
+          block.soon += from;
+          block.soon_bytes = range.soon_bytes * done / reader.count() - from;
+          pairs_only = pairs_only && fold.apply(block, pairs, count, soon);
+          if (pairs_only) return;
+          uint32_t cells[kTileItems], values[kTileItems];
+          block.soon = nullptr;
+          for (int64_t at = 0; at < count; at += kTileItems) {
+            const int64_t some = std::min<int64_t>(kTileItems, count - at);
+            pair_kernels().unpack(pairs + at, some, cells, values, soon);
+            kernels_.apply_to_block(block, cells, reinterpret_cast<const char*>(values), some);
+          }
+        });
   }
 
   void send_for(int64_t bucket, Block& range) const {
