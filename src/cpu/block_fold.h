@@ -39,7 +39,8 @@ class BlockFold {
       rests_.values = carver.take<double>(room);
       rests_.cells = carver.take<uint32_t>(room);
       settled_ = carver.take<char>(WindowRests::kFew * kernels.value_size);
-      units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states) : carver.take<int64_t>(cells);
+      units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states)
+                          : carver.take<int64_t>(cells * window->words);
     }
     if (kernels.long_size > 0) {
       slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1, cells / 4 + 1);
@@ -153,7 +154,7 @@ class BlockFold {
     std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
   }
   void clear_units() {
-    std::memset(units_, 0, static_cast<size_t>(count_) * sizeof(int64_t));
+    std::memset(units_, 0, static_cast<size_t>(count_ * window_->words) * sizeof(int64_t));
     if (counted_) clear_counts();
   }
   uint32_t* seen() const { return counted_ ? cells_.counts : nullptr; }
@@ -283,7 +284,7 @@ class BlockFold {
     patience_ += taken / kFlushUpdates;
     if (left_ > 0 || taken == 0) return;
     uint64_t changes = 0;  // from one bit to the next: a cell is below the highest of them
-    for (int64_t i = 0; i < count_; ++i) {
+    for (int64_t i = 0; i < count_ * window_->words; ++i) {
       const auto cell = static_cast<uint64_t>(units_[i]);
       changes |= cell ^ cell << 1;
     }

@@ -67,7 +67,7 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.deal.value_size = t.src.data == nullptr ? 0 : layout.kernels->value_size;
   layout.deal.workers = updates < tuning::kSerialUpdates ? 1 : threads;
   choose_buckets(layout, layout.direct || layout.sparse ? layout.kernels->value_size
-                         : layout.window != nullptr     ? 8
+                         : layout.window != nullptr     ? 8 * layout.window->words
                                                         : 4 + layout.kernels->state_size);
   return layout;
 }

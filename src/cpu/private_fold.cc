@@ -217,7 +217,8 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
            cells * tuning::kLastPlaceNs + updates * tuning::kLastUpdateNs / layout.workers;
   }
   if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
-  const double bytes = cells * (layout.window != nullptr ? 8 : 4 + layout.kernels->state_size);
+  const double bytes = cells * (layout.window != nullptr ? 8 * layout.window->words
+                                                         : 4 + layout.kernels->state_size);
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
   const double batches = 1 + updates / (layout.workers * 4.0 * tuning::kWindowUpdates);

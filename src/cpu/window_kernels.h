@@ -1,31 +1,29 @@
 // The window loops for one type and reduction, in plain C++.
 #pragma once
 
-#include <cmath>
-
 #include "cpu/cell_kernels.h"
-#include "cpu/window_sum.h"
+#include "cpu/window_form.h"
 
 namespace sow::detail {
-
-inline uint32_t float_bits(float value) { return bit_cast<uint32_t>(value); }
-inline float to_float(float value) { return value; }
-inline float to_float(bfloat16 value) {
-  return bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
-}
-inline float to_float(float16 value) { return static_cast<float>(widen(value)); }
 
 enum class CellEnd { keep, write, refuse };
 
 template <class T, Reduce R>
 struct WindowLoops {
   using State = CheckedSum<T>;
+  using Form = WindowForm<T>;
+  using Traits = FloatTraits<T>;
+  static constexpr int kWords = Form::kWords;
+
+  static bool is_minus_zero(T value) {
+    return bit_cast<typename Traits::Bits>(value) == Traits::kSign;
+  }
 
   static void scan(const char* values, int64_t count, WindowRange& range) {
     const T* from = reinterpret_cast<const T*>(values);
     WindowRange r = range;
     for (int64_t i = 0; i < count; ++i) {
-      const uint32_t bits = float_bits(to_float(from[i])), magnitude = bits & 0x7fffffffu;
+      const uint32_t bits = Form::range_bits(from[i]), magnitude = bits & 0x7fffffffu;
       r.largest = std::max(r.largest, magnitude);
       r.smallest_less_one = std::min(r.smallest_less_one, magnitude - 1);
       r.lowest = std::min(r.lowest, static_cast<int32_t>(bits));
@@ -52,61 +50,71 @@ struct WindowLoops {
   template <class Id>
   static int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
                           const T* values, int64_t count, Window& window, WindowRests& rests) {
-    const double scale = std::ldexp(1.0, -window.exponent), unit = std::ldexp(1.0, window.exponent);
+    const Form form(window);
     for (int64_t i = 0; i < count; ++i) {
-      const float value = to_float(values[i]);
-      const uint32_t bits = float_bits(value);
-      if ((bits & 0x7fffffffu) > window.limit || ids[i] >= extent) return i;
-      const double scaled = static_cast<double>(value) * scale;
-      const int64_t units = static_cast<int64_t>(scaled);
-      const double rest = scaled - static_cast<double>(units);
+      if (!form.takes(values[i]) || ids[i] >= extent) return i;
+      int64_t words[kWords];
+      const double rest = form.split(values[i], words);
       if (rest != 0) {
         if (rests.count == rests.room) return i;
         rests.cells[rests.count] = static_cast<uint32_t>(ids[i]);
-        rests.values[rests.count++] = rest * unit;
+        rests.values[rests.count++] = rest;
       }
-      window.minus_zeros |= bits == 0x80000000u;
-      cells[ids[i]] += units;
+      window.minus_zeros |= is_minus_zero(values[i]);
+      for (int w = 0; w < kWords; ++w) cells[ids[i] * kWords + w] += words[w];
       if (seen != nullptr) ++seen[ids[i]];
     }
     return count;
   }
 
   // What becomes of one place. seen < 0: unknown.
-  static CellEnd end(int64_t cell, int64_t seen, T old, bool self, Window window, double unit,
-                     T& out) {
-    const uint32_t old_bits = float_bits(to_float(old)), magnitude = old_bits & 0x7fffffffu;
+  static CellEnd end(const int64_t* cell, int64_t seen, T old, bool self, const Form& form,
+                     bool minus_zeros, T& out) {
     if (seen == 0) return CellEnd::keep;
-    if (cell == 0) {
+    if (cell[0] == 0 && cell[kWords - 1] == 0) {
       if (seen < 0)
-        return magnitude > 0x7f800000u || old_bits == 0x80000000u ? CellEnd::refuse : CellEnd::keep;
-      if (window.minus_zeros) return CellEnd::refuse;
+        return Term<T>(old).nan() || is_minus_zero(old) ? CellEnd::refuse : CellEnd::keep;
+      if (minus_zeros) return CellEnd::refuse;
     }
-    const double sum = static_cast<double>(cell);
-    if (static_cast<int64_t>(sum) != cell) return CellEnd::refuse;
-    double total = sum * unit, error = 0;
+    double total, error, lost = 0;
+    if (!form.join(cell, total, error) || (self && !Term<T>(old).finite())) {
+      out = long_end(cell, seen, old, self, form);
+      return CellEnd::write;
+    }
     if (self) {
-      if (magnitude >= 0x7f800000u) return CellEnd::refuse;
-      total = two_sum(static_cast<double>(to_float(old)), total, error);
+      double rest;
+      total = two_sum(widen(old), total, rest);
+      error = two_sum(rest, error, lost);
     }
-    if constexpr (R == Reduce::mean) {
-      out = mean_of<T>(total, seen + self);
+    if (lost != 0) {
+      out = long_end(cell, seen, old, self, form);
+    } else if constexpr (R == Reduce::mean) {
+      out = mean_of<T>(round_pair<double>(total, error), seen + self);
     } else {
       out = round_pair<T>(total, error);
     }
     return CellEnd::write;
+  }
+  [[gnu::noinline]] static T long_end(const int64_t* cell, int64_t seen, T old, bool self,
+                                      const Form& form) {
+    LongAccumulator<T> sum;
+    sum.add_flags({SumFlags::kNotMinusZero});
+    form.add_to(sum, cell);
+    if (self) sum.add(old);
+    if constexpr (R == Reduce::mean) return mean_of<T>(sum.to_double(), seen + self);
+    return sum.round();
   }
 
   static int64_t finish(const int64_t* cells, const uint32_t* seen, const Block& block,
                         int64_t begin, int64_t end_cell, Window window, Touched& refused,
                         int64_t room) {
     T* to = reinterpret_cast<T*>(block.first);
-    const double unit = std::ldexp(1.0, window.exponent);
+    const Form form(window);
     for (int64_t i = begin; i < end_cell; ++i) {
       T result;
       T& place = to[i * block.step];
-      const CellEnd what = end(cells[i], seen == nullptr ? -1 : int64_t{seen[i]}, place,
-                               block.include_self, window, unit, result);
+      const CellEnd what = end(cells + i * kWords, seen == nullptr ? -1 : int64_t{seen[i]}, place,
+                               block.include_self, form, window.minus_zeros, result);
       if (what == CellEnd::write) place = result;
       if (what != CellEnd::refuse) continue;
       refused.cells[refused.count] = static_cast<uint32_t>(i);
@@ -121,10 +129,11 @@ struct WindowLoops {
                      const WindowRests& rests, char* results) {
     const T* old = reinterpret_cast<const T*>(block.first);
     T* out = reinterpret_cast<T*>(results);
+    const Form form(window);
     for (int i = 0; i < rests.count; ++i) {
       const uint32_t cell = rests.cells[i];
       LongAccumulator<T> sum;
-      sum.add_units(cells[cell], window.exponent - FloatTraits<T>::kUnitExponent);
+      form.add_to(sum, cells + cell * int64_t{kWords});
       for (int j = 0; j < rests.count; ++j) {
         if (rests.cells[j] == cell) sum.add_part(rests.values[j]);
       }
@@ -145,16 +154,13 @@ struct WindowLoops {
   static void flush(int64_t* cells, const Cells& to, int64_t count, Window window,
                     const WindowRests& rests, bool counted) {
     State* states = reinterpret_cast<State*>(to.states);
-    const double unit = std::ldexp(1.0, window.exponent);
+    const Form form(window);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t cell = cells[i];
-      if (cell == 0) continue;
-      // Two halves, so that both fit a float64.
-      const int64_t low = cell & 0xffffffff;
-      states[i].merge(State(static_cast<double>(cell - low) * unit, 0, 0));
-      states[i].merge(State(static_cast<double>(low) * unit, 0, 0));
+      int64_t* cell = cells + i * kWords;
+      if (cell[0] == 0 && cell[kWords - 1] == 0) continue;
+      form.flush_to(states[i], cell);
       if (!counted) to.counts[i] = 1;
-      cells[i] = 0;
+      for (int w = 0; w < kWords; ++w) cell[w] = 0;
     }
     for (int i = 0; i < rests.count; ++i) {
       states[rests.cells[i]].merge(State(rests.values[i], 0, 0));
@@ -169,11 +175,11 @@ struct WindowLoops {
     const State refusing(0, 0, HUGE_VAL);
     for (int64_t i = 0; i < count; ++i) {
       if (cells.counts[i] == 0) {
-        const uint32_t bits = float_bits(to_float(old[i * block.step]));
-        if (counted || ((bits & 0x7fffffffu) <= 0x7f800000u && bits != 0x80000000u)) continue;
+        const T place = old[i * block.step];
+        if (counted || !(Term<T>(place).nan() || is_minus_zero(place))) continue;
         cells.counts[i] = 1;
         states[i] = refusing;
-      } else if (states[i].high() == 0 && states[i].exact()) {
+      } else if (states[i].high() == 0 && states[i].low() == 0 && states[i].exact()) {
         states[i] = minus_zeros ? refusing : State(0.0, 0, 0);
       }
     }

@@ -6,7 +6,7 @@
 
 namespace sow::detail {
 
-// src/cpu/window_sum_avx512.cc; the rest is as here.
+// src/cpu/window_sum_avx512.cc, window_pairs_avx512.cc; the rest is as here.
 template <class T>
 void use_avx512(WindowKernels& kernels);
 
@@ -15,7 +15,9 @@ namespace {
 template <class T, Reduce R>
 const WindowKernels* kernels_of() {
   using Loops = WindowLoops<T, R>;
-  static const WindowKernels portable = {FloatTraits<T>::kDigits,
+  static const WindowKernels portable = {Loops::kWords,
+                                         Loops::Form::kRangeShift,
+                                         FloatTraits<T>::kDigits,
                                          FloatTraits<T>::kUnitExponent,
                                          FloatTraits<T>::kMaxExponent + 1,
                                          R == Reduce::mean,
@@ -49,19 +51,26 @@ const WindowKernels* kernels_for(Reduce reduce) {
 
 bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& kernels, int more,
                  bool finest) {
-  if (range.largest >= 0x7f800000u) return false;
-  const int top =
-      std::min(static_cast<int>(range.largest >> 23) - 126 + more, kernels.top);  // below 2^top
+  constexpr int kLeast =
+      -960;  // the units of both integers of a float64, and their inverses, are normal
+  const int shift = kernels.range_shift;
+  const int exponents = (1 << (31 - shift)) - 1;  // the last one is that of infinity
+  const int below = exponents / 2 - 1;            // magnitudes are less than 2^(biased - below)
+  const int largest = static_cast<int>(range.largest >> shift);
+  if (largest >= exponents) return false;
+  const int top = std::min(largest - below + more, kernels.top);
   const int count_bits = 64 - __builtin_clzll(static_cast<uint64_t>(count) | 1);
   exponent = std::max(kernels.unit, top + count_bits - kBits);
-  if (finest) {
+  if (finest && kernels.words == 1) {
     const uint32_t smallest = range.smallest_less_one + 1;  // 0 when all are zeros
     const int last_bit =
-        smallest == 0 ? top : static_cast<int>(smallest >> 23) - 126 - kernels.digits;
+        smallest == 0 ? top : static_cast<int>(smallest >> shift) - below - kernels.digits;
     exponent = std::max(exponent, last_bit);
   }
+  if (kernels.words == 2 && exponent < kLeast) return false;
   value_bits = std::max(top - exponent, 0);
-  limit = static_cast<uint32_t>(top + 126) << 23 | 0x7fffffu;
+  limit = static_cast<uint32_t>(top + below + 1) << shift;
+  --limit;
   minus_zeros = false;
   return true;
 }
@@ -76,6 +85,7 @@ const WindowKernels* window_kernels(DType dtype, Reduce reduce) {
   if (dtype == DType::float32) return kernels_for<float>(reduce);
   if (dtype == DType::bfloat16) return kernels_for<bfloat16>(reduce);
   if (dtype == DType::float16) return kernels_for<float16>(reduce);
+  if (dtype == DType::float64) return kernels_for<double>(reduce);
   return nullptr;
 }
 

@@ -9,7 +9,8 @@
 
 namespace sow::detail {
 
-// The magnitudes of a batch, as the bits of float32. Starts empty.
+// The magnitudes of a batch, as the bits of float32, or as the upper half of those of float64.
+// Starts empty.
 struct WindowRange {
   uint32_t largest = 0;
   uint32_t smallest_less_one = UINT32_MAX;  // zeros wrap around and drop out
@@ -29,11 +30,11 @@ struct Window {
 
   int exponent = 0;    // cells count units of 2^exponent
   int value_bits = 0;  // a value is less than 2^value_bits units
-  uint32_t limit = 0;  // of their magnitudes, as the bits of float32; 0: there is no window
+  uint32_t limit = 0;  // of their magnitudes, as in a range; 0: there is no window
   bool minus_zeros = false;
 
   // The window in which no sum of `count` values of the range overflows, as fine as needed or as it
-  // can be; false: a value is not finite.
+  // can be; false: a value is not finite, or all are too small.
   bool set(const WindowRange& range, int64_t count, const WindowKernels& kernels);
   // The same where more values will come, some of them larger: as fine as it can be.
   bool guess(const WindowRange& range, int64_t count, const WindowKernels& kernels);
@@ -72,6 +73,8 @@ struct WindowRests {
 
 // The cell loops of one type and reduction (add, mean of the narrow floats).
 struct WindowKernels {
+  int words;        // integers a cell
+  int range_shift;  // digits of a magnitude of a range that follow the first
   int digits;
   int unit;     // the exponent of the type's smallest value
   int top;      // all of its finite values are below 2^top

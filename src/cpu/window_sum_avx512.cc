@@ -7,6 +7,7 @@
 #include "core/isa.h"
 #include "cpu/touch.h"
 #include "cpu/window_kernels.h"
+#include "cpu/window_keys_avx512.h"
 
 namespace sow::detail {
 
@@ -70,17 +71,6 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
     range.lowest = std::min(range.lowest, lowest_of[lane]);
   }
   WindowLoops<T, Reduce::add>::scan(reinterpret_cast<const char*>(from + i), count - i, range);
-}
-
-// Keys that are not cells, as a mask; codes always are.
-SOW_TARGET_AVX512 inline uint32_t not_cells(const uint64_t* keys, uint32_t extent) {
-  const __m512i end = _mm512_set1_epi64(extent);
-  return static_cast<uint32_t>(_mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys), end)) |
-         static_cast<uint32_t>(_mm512_cmpge_epu64_mask(_mm512_loadu_si512(keys + 8), end));
-}
-SOW_TARGET_AVX512 inline uint32_t not_cells(const uint32_t* keys, uint32_t extent) {
-  return _mm512_cmpge_epu32_mask(_mm512_loadu_si512(keys),
-                                 _mm512_set1_epi32(static_cast<int>(extent)));
 }
 
 // Eight values as whole numbers of the unit, rounded towards zero.

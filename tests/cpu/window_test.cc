@@ -14,7 +14,19 @@
 namespace sow::detail {
 namespace {
 
-enum Kind { normal, large, tiny, zeros, minus_zeros, special, cancelling, positive, any, kKinds };
+enum Kind {
+  normal,
+  large,
+  tiny,
+  zeros,
+  minus_zeros,
+  special,
+  cancelling,
+  positive,
+  ends,
+  any,
+  kKinds
+};
 
 // Values of one kind after those of another.
 template <class T>
@@ -67,6 +79,8 @@ class Stream {
         return T(last_);
       case positive:
         return T(1.5 + 0.01 * std::abs(value));
+      case ends:
+        return one(random_() % 50 == 0 ? tiny : large, i);
       case any:
         return of_bits(random_() % Traits::kInfinity);
       default:
