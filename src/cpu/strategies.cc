@@ -12,6 +12,7 @@ const Strategy* const kStrategies[] = {
     &k_small,
     &k_owned,
     &k_ordered,
+    &k_short_rows,
     &k_tile,
     &k_private,
     &k_partition,

@@ -11,6 +11,7 @@ extern const Strategy k_owned;
 extern const Strategy k_partition;
 extern const Strategy k_private;
 extern const Strategy k_reference;
+extern const Strategy k_short_rows;
 extern const Strategy k_small;
 extern const Strategy k_tile;
 extern const Strategy k_strided_copy;

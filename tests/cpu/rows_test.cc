@@ -55,12 +55,23 @@ Problem make(std::mt19937_64& random, const DenseRows& rows, DType dtype, Reduce
   return problem;
 }
 
+// Through every strategy that is meant for rows.
+void expect_bits(const Problem& problem, int threads, const Bytes& expected, int values = 0,
+                 const char* isa = "") {
+  for (const Strategy* strategy : {&k_ordered, &k_short_rows}) {
+    if (!strategy->supports(problem.transfer, canonicalize(problem.transfer))) continue;
+    ASSERT_TRUE(result_of(problem, *strategy, threads) == expected)
+        << strategy->name << " with " << threads << " threads: " << problem.text << " values "
+        << values << " " << isa;
+  }
+}
+
 class Rows : public testing::TestWithParam<DType> {};
 
 TEST_P(Rows, GiveTheReferenceBits) {
   std::mt19937_64 random(3);
   std::vector<DenseRows> all;
-  for (const int64_t columns : {2, 15, 16, 17, 31, 32, 33, 47, 48, 63, 65, 127, 200})
+  for (const int64_t columns : {2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 65, 127, 200})
     all.push_back({90, columns, 11});
   for (const int64_t shift : {0, 1, 2, 4, 8, 15}) all.push_back({150, 64, 13, shift, shift == 8});
   for (const int64_t shift : {0, 4}) all.push_back({1500, 128, 3, shift});
@@ -73,9 +84,8 @@ TEST_P(Rows, GiveTheReferenceBits) {
           if (!isa_available(isa)) continue;
           const ScopedIsa scoped(isa);
           for (const int threads : {1, 3}) {
-            ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected)
-                << isa_name(isa) << " with " << threads << " threads: " << problem.text
-                << " values " << values;
+            expect_bits(problem, threads, expected, values, isa_name(isa));
+            if (HasFatalFailure()) return;
           }
         }
       }
@@ -95,11 +105,60 @@ TEST(RowsInOrder, GiveTheReferenceBits) {
         DenseRows{5000, 3, 4000, 0, true}, DenseRows{300, 4, 100000, 0, true},
         DenseRows{9000, 3, 9000, 0, false, true}, DenseRows{20000, 2, 300, 0, false, true},
         DenseRows{30000, 17, 2500, 0, false, true}}) {
-    for (const Reduce reduce : {Reduce::mul, Reduce::add}) {
+    for (const Reduce reduce : {Reduce::mul, Reduce::add, Reduce::mean, Reduce::amax}) {
       const Problem problem = make(random, rows, DType::float32, reduce, Values::plain);
       const Bytes expected = result_of(problem, k_reference, 1);
-      for (const int threads : {1, 2, 3, 5})
-        ASSERT_TRUE(result_of(problem, k_ordered, threads) == expected) << problem.text;
+      for (const int threads : {1, 2, 3, 5}) expect_bits(problem, threads, expected);
+    }
+  }
+}
+
+// Sums in windows of one unit: a few terms that do not fit it, zeros of either sign in rows with
+// and without updates, and more of them than there is room for.
+TEST(ShortRows, TakeStrangeTermsAside) {
+  std::mt19937_64 random(6);
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    for (const int64_t columns : {2, 3, 4, 6, 8, 11, 16}) {
+      for (const int64_t strange : {1, 20, 200, 2000}) {
+        const DenseRows rows{4000, columns, 700, 0, strange == 20, true};
+        for (const Reduce reduce : {Reduce::add, Reduce::mean}) {
+          Problem problem = make(random, rows, dtype, reduce, Values::plain);
+          const auto width = static_cast<int64_t>(size_of(dtype));
+          const auto mix = [&](Bytes& bytes, Values values, int64_t count) {
+            const Bytes others = random_elements(random, dtype, count, values);
+            for (int64_t i = 0; i < count; ++i) {
+              const auto at = static_cast<int64_t>(random() % (bytes.size() / width));
+              std::memcpy(bytes.data() + at * width, others.data() + i * width, width);
+            }
+          };
+          mix(problem.src, Values::wide, strange);
+          mix(problem.src, Values::special, strange);
+          mix(problem.dst, Values::special, 4 * strange);
+          // Places of zeros only.
+          for (int64_t i = 0; i < rows.items; ++i) {
+            int64_t key;
+            std::memcpy(&key, problem.keys[0].data() + 8 * i, 8);
+            if (key % 50 != 7) continue;
+            Bytes zeros = random_elements(random, dtype, columns, Values::tiny);
+            if (strange == 1) zeros.assign(zeros.size(), 0);
+            std::memcpy(const_cast<char*>(problem.transfer.src.data) + i * columns * width,
+                        zeros.data(), zeros.size());
+          }
+          for (int64_t place = 7; place < rows.places; place += 50) {
+            const Bytes zeros = random_elements(random, dtype, columns, Values::tiny);
+            std::memcpy(problem.dst.data() + place * columns * width, zeros.data(), zeros.size());
+          }
+          const Bytes expected = result_of(problem, k_reference, 1);
+          for (const Isa isa : {Isa::portable, Isa::avx512}) {
+            if (!isa_available(isa)) continue;
+            const ScopedIsa scoped(isa);
+            for (const int threads : {1, 3}) {
+              ASSERT_TRUE(result_of(problem, k_short_rows, threads) == expected)
+                  << problem.text << " strange " << strange << " on " << isa_name(isa);
+            }
+          }
+        }
+      }
     }
   }
 }
@@ -107,29 +166,31 @@ TEST(RowsInOrder, GiveTheReferenceBits) {
 // The bad key is named, wherever it is, and the destination is as it was.
 TEST(RowsInOrder, ABadKeyWritesNothing) {
   constexpr int64_t kItems = 20000, kColumns = 3;
-  const ForceStrategy forced("ordered");
-  std::mt19937_64 random(5);
-  for (const int64_t places : {40, 3000, 1000000}) {
-    for (const bool sorted : {false, true}) {
-      for (const int64_t at : {int64_t{0}, kItems / 2, kItems - 1}) {
-        std::vector<int64_t> keys(kItems);
-        for (int64_t& key : keys)
-          key = static_cast<int64_t>(random() % static_cast<uint64_t>(places));
-        if (sorted) std::sort(keys.begin(), keys.end());
-        keys[static_cast<size_t>(at)] = at == 0 ? -places - 1 : places;
-        const Tensor x = Tensor::ones({places, kColumns}, DType::float32);
-        const Tensor src = Tensor::full({kItems, kColumns}, 7, DType::float32);
-        try {
-          index_add_(x, 0, Tensor::of(keys, {kItems}), src);
-          FAIL() << places;
-        } catch (const Error& error) {
-          EXPECT_EQ(error.kind(), ErrorKind::index);
-          EXPECT_NE(std::string(error.what()).find("[" + std::to_string(at) + "]"),
-                    std::string::npos)
-              << error.what();
+  for (const char* strategy : {"ordered", "short_rows"}) {
+    const ForceStrategy forced(strategy);
+    std::mt19937_64 random(5);
+    for (const int64_t places : {40, 3000, 1000000}) {
+      for (const bool sorted : {false, true}) {
+        for (const int64_t at : {int64_t{0}, kItems / 2, kItems - 1}) {
+          std::vector<int64_t> keys(kItems);
+          for (int64_t& key : keys)
+            key = static_cast<int64_t>(random() % static_cast<uint64_t>(places));
+          if (sorted) std::sort(keys.begin(), keys.end());
+          keys[static_cast<size_t>(at)] = at == 0 ? -places - 1 : places;
+          const Tensor x = Tensor::ones({places, kColumns}, DType::float32);
+          const Tensor src = Tensor::full({kItems, kColumns}, 7, DType::float32);
+          try {
+            index_add_(x, 0, Tensor::of(keys, {kItems}), src);
+            FAIL() << places;
+          } catch (const Error& error) {
+            EXPECT_EQ(error.kind(), ErrorKind::index);
+            EXPECT_NE(std::string(error.what()).find("[" + std::to_string(at) + "]"),
+                      std::string::npos)
+                << error.what();
+          }
+          const float* data = static_cast<const float*>(x.data());
+          EXPECT_TRUE(std::all_of(data, data + places * kColumns, [](float v) { return v == 1; }));
         }
-        const float* data = static_cast<const float*>(x.data());
-        EXPECT_TRUE(std::all_of(data, data + places * kColumns, [](float v) { return v == 1; }));
       }
     }
   }

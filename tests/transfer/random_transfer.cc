@@ -58,7 +58,7 @@ Outline outline_small(Draw& draw) {
 // Shapes of life, each of which some strategy was made for.
 Outline outline_large(Draw& draw) {
   Outline outline;
-  switch (draw.between(0, 6)) {
+  switch (draw.between(0, 7)) {
     case 0:  // rows
       outline.dims = {{draw.between(1, 150), true}, {draw.between(4, 200), false}};
       outline.extents = {draw.between(1, 60)};
@@ -85,6 +85,11 @@ Outline outline_large(Draw& draw) {
     case 5:  // a sum over an axis, without an index
       outline.dims = {{draw.between(1, 40), false}, {draw.between(50, 700), true},
                       {draw.between(1, 4), false}};
+      break;
+    case 6:  // short rows
+      outline.dims = {{draw.between(30, 1500), true}, {draw.between(2, 16), false}};
+      outline.extents = {draw.between(1, 400)};
+      outline.index_on_outer = 5;
       break;
     default:  // a strided copy
       outline.dims = {{draw.between(1, 40), false}, {draw.between(1, 40), false},

@@ -1,0 +1,272 @@
+// Strategy "short_rows": every worker walks the whole index and folds the rows of its own range of
+// the destination, sums in exact cells. Sorting an item costs as much as adding a few columns.
+#include <atomic>
+
+#include "core/parallel.h"
+#include "cpu/cell_fold.h"
+#include "cpu/code_reader.h"
+#include "cpu/key_check.h"
+#include "cpu/short_apply.h"
+#include "cpu/short_sums.h"
+#include "cpu/strategies.h"
+#include "cpu/transfer_facts.h"
+
+namespace sow::detail {
+
+namespace {
+
+struct Layout {
+  PlaceCode places;
+  int64_t rows;
+  int workers;
+  bool in_place;
+  bool counted;   // results depend on the number of updates
+  int64_t rests;  // a worker's
+};
+
+Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
+  Layout layout;
+  layout.places = item_places(t);
+  layout.rows = layout.places.count();
+  const int64_t updates = c.item_count * c.row.size;
+  layout.workers = updates < 4 * tuning::kSerialUpdates
+                       ? 1
+                       : static_cast<int>(std::min<int64_t>(threads, layout.rows));
+  layout.in_place = short_kernels(t.dtype, t.reduce) == nullptr;
+  layout.counted = t.reduce == Reduce::mean || !t.include_self;
+  layout.rests = updates / tuning::kShortRests + 256;
+  return layout;
+}
+
+struct Memory {
+  Memory(const Layout& layout, int64_t columns, char* workspace) : carver(workspace) {
+    if (layout.in_place) return;
+    cells = carver.take<int64_t>(layout.rows * columns);
+    seen = carver.take<uint32_t>(layout.rows);
+    rests = carver.take<uint64_t>(layout.rests * layout.workers);
+    rest_counts = carver.take<int64_t>(layout.workers);
+  }
+  Carver carver;
+  int64_t* cells = nullptr;
+  uint32_t* seen = nullptr;
+  uint64_t* rests = nullptr;
+  int64_t* rest_counts = nullptr;
+};
+
+enum class Outcome { done, bad_key, too_far_apart };
+
+class ShortRows {
+ public:
+  ShortRows(const Transfer& t, const Canonical& c, const Layout& layout, char* workspace)
+      : transfer_(t),
+        canonical_(c),
+        layout_(layout),
+        kernels_(short_kernels(t.dtype, t.reduce)),
+        columns_(static_cast<int>(c.row.size)),
+        size_(static_cast<int64_t>(size_of(t.dtype))),
+        base_(outer_base(c, 0)),
+        memory_(layout, columns_, workspace),
+        keep_(keep_short_rows(t.dst_index[0].dtype)) {}
+
+  // Unless all is well, nothing was written.
+  Outcome run() { return kernels_ == nullptr ? run_in_place() : run_in_cells(); }
+
+ private:
+  Outcome run_in_place() const {
+    const ApplyShortRows apply = short_apply(transfer_.dtype, transfer_.reduce, columns_);
+    run_checked(transfer_, layout_.workers, [&](int w, int) {
+      ShortItems items = all_items();
+      read(w, [&](const Kept& kept, int found) {
+        kept.put(found, items);
+        apply(first_place(w), places_step(), items);
+      });
+    });
+    return Outcome::done;
+  }
+  Outcome run_in_cells() {
+    window_ = find_window();
+    std::atomic<bool> bad{false}, full{false};
+    parallel_team(layout_.workers, [&](Team& team) {
+      team.each(layout_.workers, [&](int w, int) {
+        if (!add(w, full)) bad = true;
+      });
+      if (bad || full) return;
+      team.each(layout_.workers, [&](int w, int) { finish(w); });
+    });
+    return bad ? Outcome::bad_key : full ? Outcome::too_far_apart : Outcome::done;
+  }
+
+  struct Kept {
+    uint32_t items[kTileItems + kShortAhead];
+    uint32_t rows[kTileItems + kShortAhead] = {};
+    void put(int count, ShortItems& into) const {
+      into.items = items;
+      into.rows = rows;
+      into.count = count;
+    }
+  };
+
+  int64_t first_row(int w) const { return layout_.rows * w / layout_.workers; }
+  int64_t places_step() const { return layout_.places.step() * size_; }
+  char* first_place(int w) const {
+    return transfer_.dst.data + base_.dst * size_ + first_row(w) * places_step();
+  }
+  ShortItems all_items() const {
+    ShortItems items;
+    items.src = transfer_.src.data + base_.src * size_;
+    items.step = (canonical_.items.empty() ? 0 : canonical_.items[0].src) * size_;
+    items.columns = columns_;
+    return items;
+  }
+
+  ShortWindow find_window() const {
+    constexpr int64_t kSome = 256;
+    uint32_t some[kSome];
+    ShortItems items = all_items();
+    items.items = some;
+    items.count = std::min(kSome, canonical_.item_count);
+    for (int64_t i = 0; i < items.count; ++i)
+      some[i] = static_cast<uint32_t>(canonical_.item_count * i / items.count);
+    return kernels_->window(items, canonical_.item_count);
+  }
+
+  // Calls f(kept items, kept rows, count) for the updates of a worker's rows. False: a bad key.
+  template <class F>
+  bool read(int w, F&& f) const {
+    const IndexOperand& index = transfer_.dst_index[0];
+    const auto width = static_cast<int64_t>(size_of(index.dtype));
+    Kept kept;
+    ShortKeys keys;
+    keys.extent = index.extent;
+    keys.lowest = static_cast<uint32_t>(first_row(w));
+    keys.rows = static_cast<uint32_t>(first_row(w + 1)) - keys.lowest;
+    for (int64_t at = 0; at < canonical_.item_count; at += kTileItems) {
+      keys.keys = index.data + (base_.index[0] + at) * width;
+      keys.first = static_cast<uint32_t>(at);
+      const int some = static_cast<int>(std::min<int64_t>(kTileItems, canonical_.item_count - at));
+      const int found = keep_(keys, some, kept.items, kept.rows);
+      if (found < 0) return false;
+      f(kept, found);
+    }
+    return true;
+  }
+
+  bool add(int w, std::atomic<bool>& full) {
+    const int64_t first = first_row(w), rows = first_row(w + 1) - first;
+    int64_t* cells = memory_.cells + first * columns_;
+    uint32_t* seen = memory_.seen + first;
+    std::fill_n(cells, rows * columns_, 0);
+    if (layout_.counted) std::fill_n(seen, rows, 0);
+    ShortRests rests{memory_.rests + layout_.rests * w, 0, layout_.rests};
+    ShortItems items = all_items();
+    const bool good = read(w, [&](const Kept& kept, int found) {
+      if (full.load(std::memory_order_relaxed)) return;
+      kept.put(found, items);
+      if (!kernels_->add(cells, items, window_, rests)) full = true;
+      for (int i = 0; layout_.counted && i < found; ++i) ++seen[kept.rows[i]];
+    });
+    memory_.rest_counts[w] = rests.count;
+    return good;
+  }
+
+  void finish(int w) {
+    const int64_t first = first_row(w);
+    ShortBlock block;
+    block.cells = memory_.cells + first * columns_;
+    block.seen = layout_.counted ? memory_.seen + first : nullptr;
+    block.rows = first_row(w + 1) - first;
+    block.step = places_step();
+    block.dst = first_place(w);
+    block.columns = columns_;
+    block.include_self = transfer_.include_self;
+    block.exponent = window_.exponent;
+    const auto count = [](const void* self, int worker) {
+      return static_cast<const ShortRows*>(self)->count(worker);
+    };
+    kernels_->finish(block,
+                     {memory_.rests + layout_.rests * w, memory_.rest_counts[w], layout_.rests},
+                     {this, w, count});
+  }
+
+  const uint32_t* count(int w) const {
+    uint32_t* seen = memory_.seen + first_row(w);
+    std::fill_n(seen, first_row(w + 1) - first_row(w), 0);
+    read(w, [&](const Kept& kept, int found) {
+      for (int i = 0; i < found; ++i) ++seen[kept.rows[i]];
+    });
+    return seen;
+  }
+
+  const Transfer& transfer_;
+  const Canonical& canonical_;
+  const Layout& layout_;
+  const ShortKernels* kernels_;  // null: folded in place
+  const int columns_;
+  const int64_t size_;
+  const OuterBase base_;
+  Memory memory_;
+  const KeepShortRows keep_;
+  ShortWindow window_;
+};
+
+bool has_kernel(const Transfer& t, const Canonical& c) {
+  if (!is_fold(t) || t.reduce == Reduce::assign) return false;
+  if (short_kernels(t.dtype, t.reduce) != nullptr) return k_ordered.supports(t, c);
+  return t.include_self && short_apply(t.dtype, t.reduce, 1) != nullptr;
+}
+
+// One run of keys that move dense rows.
+bool supports(const Transfer& t, const Canonical& c) {
+  const bool rows = c.row.size > 1 && c.row.size <= kShortColumns && c.row.dst == 1 &&
+                    c.row.src == 1 && c.outer_count == 1;
+  if (!rows || t.src.data == nullptr || t.negate || c.item_count >= INT32_MAX) return false;
+  if (!has_kernel(t, c)) return false;
+  const PlaceCode places = item_places(t);
+  return CodeReader::can_decode(t, c, places) && places.count() == t.dst_index[0].extent &&
+         places.count() < (int64_t{1} << 32) / kShortColumns;
+}
+
+// Or what the other strategy needs, which takes over where values lie too far apart.
+size_t workspace(const Transfer& t, const Canonical& c, int threads) {
+  const Layout layout = layout_of(t, c, threads);
+  if (layout.in_place) return 0;
+  return std::max(Memory(layout, c.row.size, nullptr).carver.used(),
+                  k_ordered.workspace(t, c, threads));
+}
+
+double cost(const Transfer& t, const Canonical& c, int threads) {
+  const Layout layout = layout_of(t, c, threads);
+  const double items = static_cast<double>(c.item_count), row = static_cast<double>(c.row.size);
+  const double cells = static_cast<double>(layout.rows) * row;
+  const double size = static_cast<double>(size_of(t.dtype)), bytes = items * row * size;
+  const bool plain = layout.in_place && is_floating(t.dtype) && t.dtype != DType::float32;
+  const double column = plain ? tuning::kShortPlainNs : tuning::kShortColumnNs;
+  const double reach = (layout.in_place ? size : 8) * cells / layout.workers;
+  const double each = items * (tuning::kShortRowNs + column * row + tuning::miss_ns(reach)) +
+                      (layout.in_place ? 0 : cells * tuning::kShortCellNs) +
+                      (bytes > tuning::kCachedBytes ? bytes * tuning::kShortFarByteNs : 0);
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs +
+         (layout.in_place ? 0 : tuning::kOrderNs) + (layout.workers > 1 ? tuning::kTeamNs : 0) +
+         items * tuning::kShortKeyNs + each / layout.workers;
+}
+
+void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
+  const Layout layout = layout_of(t, c, plan.threads);
+  const Outcome outcome = ShortRows(t, c, layout, memory).run();
+  if (outcome == Outcome::bad_key) return check_indices(t);  // says which it is
+  if (outcome == Outcome::too_far_apart) k_ordered.run(t, c, plan, memory);
+}
+
+}  // namespace
+
+const Strategy k_short_rows = {
+    .name = "short_rows",
+    .says = "every worker walks the index and folds the short rows of its own range",
+    .supports = supports,
+    .cost = cost,
+    .workspace = workspace,
+    .run = run,
+    .checks_keys = true,
+};
+
+}  // namespace sow::detail
