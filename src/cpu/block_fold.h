@@ -63,22 +63,23 @@ class BlockFold {
   }
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
-  // count) part by part; false: it found a bad key, and what the fold holds is of no use. `known`
-  // may be a range that all values are in.
+  // count) part by part; false: it found a bad key, and what the fold holds is of no use. The keys,
+  // if there are any, are the cells of all updates, but for those that are negative or too large.
+  // `known` may be a range that all values are in.
   template <class Read>
-  void add(int64_t first, int64_t last, Read&& read, const WindowRange* known = nullptr) {
-    if (window_ == nullptr) return add_wide(first, last, read);
+  void add(const KeyedValues& keys, int64_t first, int64_t last, Read&& read,
+           const WindowRange* known = nullptr) {
+    if (window_ == nullptr) return add_wide(keys, first, last, read);
     clear_units();
-    if (last - first <= batch_) return add_batch(first, last, read, known);
-    add_frames(WindowKeys(), first, last, read);
+    if (last - first <= batch_) return add_batch(keys, first, last, read, known);
+    add_frames(keys, first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_ || rests_.count > 0) flush();
   }
-  // The same for a fold that will be merged: its sums are in accumulators in the end. The keys, if
-  // there are any, are the cells of all updates, but for those that are negative or too large.
+  // The same for a fold that will be merged: its sums are in accumulators in the end.
   template <class Read>
-  void add_to_merge(const WindowKeys& keys, int64_t first, int64_t last, Read&& read) {
-    if (window_ == nullptr) return add_wide(first, last, read);
+  void add_to_merge(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
+    if (window_ == nullptr) return add_wide(keys, first, last, read);
     clear_units();
     add_frames(keys, first, last, read);
     flush();
@@ -162,60 +163,44 @@ class BlockFold {
   // One window for all updates, or none: of the range that is known or that the first values make
   // likely, or else of the range that they have.
   template <class Read>
-  void add_batch(int64_t first, int64_t last, Read&& read, const WindowRange* known) {
+  void add_batch(const KeyedValues& keys, int64_t first, int64_t last, Read&& read,
+                 const WindowRange* known) {
     const int64_t updates = last - first;
     rests_.room = WindowRests::kFew;
     if (known == nullptr || !frame_.set(*known, updates, *window_)) frame_.limit = 0;
-    if (add_windowed(first, last, read)) return;
+    if (add_windowed(keys, first, last, read)) return;
     WindowRange range;
     clear_units();
     read(first, last, [&](const uint32_t*, const char* values, int64_t count) {
       window_->scan(values, count, range);
     });
-    if (frame_.set(range, updates, *window_) && add_windowed(first, last, read)) return;
+    if (frame_.set(range, updates, *window_) && add_windowed(keys, first, last, read)) return;
     if (counted_) clear_counts();
-    add_wide(first, last, read);
+    add_wide(KeyedValues(), first, last, read);
   }
   // False: its values lie too far apart, and what was added is of no use.
   template <class Read>
-  bool add_windowed(int64_t first, int64_t last, Read&& read) {
-    Windowed add{*this, last - first};
+  bool add_windowed(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
+    bool fits = true, good = true;
     rests_.count = 0;
-    read(first, last, add);
-    minus_zeros_ = frame_.minus_zeros;
-    return add.fits;
-  }
-  // Takes what is read, part by part; pairs as they lie, where there is a way.
-  struct Windowed {
-    BlockFold& fold;
-    int64_t updates;  // in all
-    bool fits = true;
-
-    bool takes_pairs() const { return !fold.counted_ && pair_kernels().add_units != nullptr; }
-    void operator()(const uint32_t* ids, const char* values, int64_t count,
-                    const char* soon = nullptr) {
-      if (!fits) return;
-      Window& frame = fold.frame_;
-      fits = (frame.limit != 0 || fold.guess_frame(values, count, updates)) &&
-             fold.window_->add(fold.units_, fold.seen(), ids, values, count, frame, fold.rests_,
-                               soon) == count;
-    }
-    void operator()(const uint64_t* pairs, int64_t count, const uint64_t* soon) {
-      constexpr int kFew = 8;
-      while (count > 0 && fits) {
-        const bool begins = fold.frame_.limit == 0;
-        const int64_t taken =
-            begins ? 0 : pair_kernels().add_units(fold.units_, pairs, count, fold.frame_, soon);
-        const int64_t some = std::min<int64_t>(begins ? kTileItems : kFew, count - taken);
-        uint32_t ids[kTileItems], values[kTileItems];
-        pair_kernels().unpack(pairs + taken, some, ids, values, soon);
-        if (some > 0) (*this)(ids, reinterpret_cast<const char*>(values), some);
-        pairs += taken + some;
-        soon += taken + some;
-        count -= taken + some;
+    for (int64_t at = first; at < last && fits && good;) {
+      if (keys.data != nullptr && frame_.limit > 0) {
+        at += window_->add_keys(units_, seen(), keys, at, last - at, frame_, rests_);
+        if (at == last) break;
       }
+      const int64_t end = keys.data != nullptr ? std::min(at + kTileItems, last) : last;
+      good = read(
+          at, end,
+          [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
+            if (frame_.limit == 0) fits = fits && guess_frame(values, count, last - first);
+            if (!fits) return;
+            fits = window_->add(units_, seen(), ids, values, count, frame_, rests_, soon) == count;
+          });
+      at = end;
     }
-  };
+    minus_zeros_ = frame_.minus_zeros;
+    return fits;
+  }
   // A window for `updates` values that begin with these.
   bool guess_frame(const char* values, int64_t count, int64_t updates) {
     WindowRange range;
@@ -226,7 +211,7 @@ class BlockFold {
 
   // One window after the other: sums move to accumulators when the next one needs other units.
   template <class Read>
-  void add_frames(const WindowKeys& keys, int64_t first, int64_t last, Read&& read) {
+  void add_frames(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
     left_ = 0;
     rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
     patience_ = kFlushes * count_;
@@ -302,15 +287,24 @@ class BlockFold {
   }
 
   template <class Read>
-  void add_wide(int64_t first, int64_t last, Read&& read) {
+  void add_wide(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
     open_wide();
     const bool often =
         kernels_.add_often != nullptr && last - first >= tuning::kOftenUpdates * count_;
-    read(first, last,
-         [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
-           if (often) return kernels_.add_often(cells_, ids, values, count, soon);
-           kernels_.add_to_block(cells_, ids, values, count);
-         });
+    const bool keyed = often && keys.data != nullptr && kernels_.add_keys_often != nullptr;
+    bool good = true;
+    for (int64_t at = first; at < last && good;) {
+      if (keyed) at += kernels_.add_keys_often(cells_, keys, at, last - at);
+      if (at == last) break;
+      const int64_t end = keyed ? std::min(at + kTileItems, last) : last;
+      good = read(
+          at, end,
+          [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
+            if (often) return kernels_.add_often(cells_, ids, values, count, soon);
+            kernels_.add_to_block(cells_, ids, values, count);
+          });
+      at = end;
+    }
   }
 
   const FoldKernels& kernels_;

@@ -64,8 +64,8 @@ bool CodeReader::good_keys(const OuterBase& base, int64_t first, int64_t last) c
   });
 }
 
-WindowKeys CodeReader::keys_of(const OuterBase& base) const {
-  WindowKeys keys;
+KeyedValues CodeReader::keys_of(const OuterBase& base) const {
+  KeyedValues keys;
   if (!plain_ || canonical_.items.size() != 1 || canonical_.items[0].dst != 0) return keys;
   const IndexOperand& index = transfer_.dst_index[0];
   if (index.extent > 1 && index.scale != places_.step()) return keys;

@@ -61,7 +61,7 @@ class CodeReader {
   }
 
   // The same with their keys, where those are the codes as they are, if they are good; else nulls.
-  WindowKeys keys_of(const OuterBase& base) const;
+  KeyedValues keys_of(const OuterBase& base) const;
 
   // Calls f(codes, count) without reading values.
   template <class F>

@@ -45,6 +45,14 @@ struct Block {
   int64_t soon_bytes = 0;
 };
 
+// Keys that are the cells of updates as they are, and the updates' values.
+struct KeyedValues {
+  const char* data = nullptr;  // null: there are none
+  const char* values = nullptr;
+  uint32_t extent = 0;
+  bool wide = false;  // int64, else int32
+};
+
 // Room for a batch of updates.
 struct Leftovers {
   uint32_t* cells = nullptr;
@@ -117,6 +125,9 @@ struct FoldKernels {
   // will be read next, and is sent for.
   void (*add_often)(const Cells&, const uint32_t* cells, const char* values, int64_t count,
                     const char* soon);
+  // The same for the updates [first, first + count) of keys, until one is not a cell; returns how
+  // many. Null where codes are as quick.
+  int64_t (*add_keys_often)(const Cells&, const KeyedValues&, int64_t first, int64_t count);
   // Writes the cells [begin, end) that were met. Those that refuse are listed, up to `room` of
   // them; returns the first cell that it did not come to.
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,

@@ -24,7 +24,10 @@ const FoldKernels* kernels_of() {
     }
     k.open_block = Cell::open_block;
     k.add_to_block = Cell::add_to_block;
-    if constexpr (Cell::kExtreme) k.add_often = Cell::add_often;
+    if constexpr (Cell::kExtreme) {
+      k.add_often = Cell::add_often;
+      k.add_keys_often = Cell::add_keys_often;
+    }
     if constexpr (Cell::kExtreme && is_float_element<T>) {
       k.open_extremes = Cell::open_extremes;
       k.add_extremes = Cell::add_extremes;
@@ -59,8 +62,10 @@ const FoldKernels* kernels_of() {
 template <class T>
 const FoldKernels* kernels_for(Reduce reduce) {
   switch (reduce) {
-    case Reduce::add: return kernels_of<T, Reduce::add>();
-    case Reduce::mul: return kernels_of<T, Reduce::mul>();
+    case Reduce::add:
+      return kernels_of<T, Reduce::add>();
+    case Reduce::mul:
+      return kernels_of<T, Reduce::mul>();
     case Reduce::mean:
       if constexpr (!std::is_same_v<T, BoolByte>) return kernels_of<T, Reduce::mean>();
       return nullptr;
@@ -70,7 +75,8 @@ const FoldKernels* kernels_for(Reduce reduce) {
     case Reduce::amin:
       if constexpr (!is_complex_element<T>) return kernels_of<T, Reduce::amin>();
       return nullptr;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 

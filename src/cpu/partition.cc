@@ -268,7 +268,7 @@ class Partition {
       reader.read(first, last, f);
       return true;
     };
-    fold.add(0, reader.count(), read, range_known_ ? &range_ : nullptr);
+    fold.add(KeyedValues(), 0, reader.count(), read, range_known_ ? &range_ : nullptr);
     fold.finish([&] {
       reader.read([&](const uint32_t* cells, const char* values, int count) {
         fold.add_again(cells, values, count);

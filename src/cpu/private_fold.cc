@@ -100,10 +100,11 @@ class PrivateFold {
     const auto read = [&](int64_t first, int64_t last, auto&& f) {
       return good = reader.read(base, first, last, f);
     };
+    const KeyedValues keys = reader.keys_of(base);
     if (layout_.workers > 1) {
-      fold.add_to_merge(reader.keys_of(base), first_of(w), first_of(w + 1), read);
+      fold.add_to_merge(keys, first_of(w), first_of(w + 1), read);
     } else {
-      fold.add(first_of(w), first_of(w + 1), read);
+      fold.add(keys, first_of(w), first_of(w + 1), read);
     }
     return good;
   }

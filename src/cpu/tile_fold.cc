@@ -5,8 +5,8 @@
 #include "cpu/block_fold.h"
 #include "cpu/cell_map.h"
 #include "cpu/code_reader.h"
-#include "cpu/singles_fold.h"
 #include "cpu/key_check.h"
+#include "cpu/singles_fold.h"
 #include "cpu/strategies.h"
 #include "cpu/touch.h"
 #include "cpu/transfer_facts.h"
@@ -82,6 +82,16 @@ class Worker {
     }
   }
 
+  // The only position there is. Its keys are checked on the way: nothing is written before all were
+  // met. False: one of them is bad.
+  bool run_only() {
+    CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
+    reader.check_keys();
+    const OuterBase base = outer_base(canonical_, 0);
+    return run_block(Block{place_of(base), layout_.places.step(), transfer_.include_self}, base,
+                     reader);
+  }
+
  private:
   char* place_of(const OuterBase& base) const {
     return transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size;
@@ -108,17 +118,21 @@ class Worker {
     }
   }
 
-  void run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
+  bool run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
+    bool good = true;
     block_->open(block, layout_.cells, block.include_self);
-    block_->add(0, canonical_.item_count, [&](int64_t first, int64_t last, auto&& f) {
-      return reader.read(base, first, last, f);
-    });
+    block_->add(reader.keys_of(base), 0, canonical_.item_count,
+                [&](int64_t first, int64_t last, auto&& f) {
+                  return good = reader.read(base, first, last, f);
+                });
+    if (!good) return false;
     block_->finish([&] {
       reader.read(base, 0, canonical_.item_count,
                   [&](const uint32_t* cells, const char* values, int count) {
                     block_->add_again(cells, values, count);
                   });
     });
+    return true;
   }
 
   void run_mapped(int64_t first, int64_t last) {
@@ -207,6 +221,15 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
+  if (layout.way == Way::block && layout.tasks == 1 && CodeReader::can_check(t, c, layout.places)) {
+    bool good = true;
+    parallel_run(1, [&](int, int) {
+      Carver carver(memory);
+      good = Worker(t, c, layout, carver).run_only();
+    });
+    if (!good) check_indices(t);  // says which key it is
+    return;
+  }
   const size_t bytes = worker_bytes(t, c, layout);
   run_checked(t, layout.workers, [&](int index, int count) {
     Carver carver(memory + bytes * static_cast<size_t>(index));

@@ -36,7 +36,7 @@ struct WindowLoops {
     return add_each(cells, seen, ids, UINT32_MAX, reinterpret_cast<const T*>(values), count, window,
                     rests);
   }
-  static int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys, int64_t first,
+  static int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedValues& keys, int64_t first,
                           int64_t count, Window& window, WindowRests& rests) {
     const T* values = reinterpret_cast<const T*>(keys.values) + first;
     if (keys.wide) {

@@ -127,7 +127,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
 }
 
 template <class Id>
-SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
                                   int64_t first, int64_t count, Window& window,
                                   WindowRests& rests) {
   const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
@@ -137,7 +137,7 @@ SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKe
                          : add_each<true, true>(cells, seen, ids, keys.extent, from, count, window,
                                                 rests, nullptr);
 }
-SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
                                    int64_t first, int64_t count, Window& window,
                                    WindowRests& rests) {
   return keys.wide ? add_run<uint64_t>(cells, seen, keys, first, count, window, rests)

@@ -53,14 +53,6 @@ struct Window {
            bool finest);
 };
 
-// Keys that are the cells of updates as they are, and the updates' values.
-struct WindowKeys {
-  const char* data = nullptr;  // null: there are none
-  const char* values = nullptr;
-  uint32_t extent = 0;
-  bool wide = false;  // int64, else int32
-};
-
 // What a window of few bits leaves over: terms that are not whole numbers of its unit. A few in a
 // million of normal values; data of another kind soon has no room here, and leaves the window.
 struct WindowRests {
@@ -87,7 +79,7 @@ struct WindowKernels {
                  int64_t count, Window&, WindowRests&, const char* soon);
   // The same for the updates [first, first + count) of keys; it stops at those that are not cells
   // as well.
-  int64_t (*add_keys)(int64_t* cells, uint32_t* seen, const WindowKeys&, int64_t first,
+  int64_t (*add_keys)(int64_t* cells, uint32_t* seen, const KeyedValues&, int64_t first,
                       int64_t count, Window&, WindowRests&);
   // Writes the cells [begin, end), as FoldKernels::finish_block. With no counts a sum of zero may
   // be a cell without updates: where that makes a difference, it is refused.

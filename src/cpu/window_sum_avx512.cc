@@ -148,7 +148,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
 }
 
 template <class T, class Id>
-SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
                                   int64_t first, int64_t count, Window& window,
                                   WindowRests& rests) {
   const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
@@ -159,7 +159,7 @@ SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const WindowKe
                                                 rests, nullptr);
 }
 template <class T>
-SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const WindowKeys& keys,
+SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
                                    int64_t first, int64_t count, Window& window,
                                    WindowRests& rests) {
   return keys.wide ? add_run<T, uint64_t>(cells, seen, keys, first, count, window, rests)
