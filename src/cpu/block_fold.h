@@ -74,7 +74,7 @@ class BlockFold {
     if (last - first <= batch_) return add_batch(keys, first, last, read, known);
     add_frames(keys, first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
-    if (wide_ || rests_.count > 0) flush();
+    if (wide_ || rests_.count > WindowRests::kFew) flush();
   }
   // The same for a fold that will be merged: its sums are in accumulators in the end.
   template <class Read>
