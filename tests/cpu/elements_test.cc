@@ -2,6 +2,8 @@
 // keys found by the strategies that check keys while they read them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -40,6 +42,45 @@ TEST_P(ManyElements, GiveTheReferenceBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ManyElements, testing::Range(0, 5));
+
+// Runs of one bucket are dealt by vectors: keys that are sorted, nearly sorted, and all the same.
+TEST(Elements, KeysInOrderGiveTheReferenceBits) {
+  constexpr int64_t kItems = 100001, kPlaces = 40000;
+  std::mt19937_64 random(9);
+  std::vector<int64_t> sorted(kItems);
+  for (int64_t& key : sorted) key = static_cast<int64_t>(random() % kPlaces);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int64_t> nearly = sorted;
+  for (int i = 0; i < 300; ++i) std::swap(nearly[random() % kItems], nearly[random() % kItems]);
+  for (int i = 0; i < 300; ++i) {
+    int64_t& key = nearly[random() % kItems];
+    if (key >= 0) key -= kPlaces;
+  }
+  std::vector<float> values(kItems);
+  for (float& value : values) value = static_cast<float>(random() % 2001) / 7.0f - 143.0f;
+  for (const bool with_nan : {false, true}) {
+    if (with_nan) values[kItems / 3] = std::nanf("");
+    const Tensor src = Tensor::of(values, {kItems});
+    for (const std::vector<int64_t>& keys :
+         {sorted, nearly, std::vector<int64_t>(kItems, kPlaces - 1)}) {
+      const Tensor index = Tensor::of(keys, {kItems});
+      for (const Reduce reduce : {Reduce::add, Reduce::amax, Reduce::amin, Reduce::assign}) {
+        const auto scatter = [&](const char* strategy) {
+          const ForceStrategy forced(strategy);
+          const Tensor x = Tensor::zeros({kPlaces}, DType::float32);
+          if (reduce == Reduce::assign) {
+            index_copy_(x, 0, index, src);
+          } else {
+            index_reduce_(x, 0, index, src, reduce);
+          }
+          return x;
+        };
+        const Tensor found = scatter("partition"), expected = scatter("reference");
+        EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.nbytes()), 0) << name_of(reduce);
+      }
+    }
+  }
+}
 
 // The bad key is named, wherever it is, and the destination is as it was.
 TEST(Elements, ABadKeyWritesNothing) {
