@@ -181,26 +181,52 @@ class BlockFold {
   // False: its values lie too far apart, and what was added is of no use.
   template <class Read>
   bool add_windowed(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
-    bool fits = true, good = true;
+    Windowed add{*this, last - first};
+    bool good = true;
     rests_.count = 0;
-    for (int64_t at = first; at < last && fits && good;) {
+    for (int64_t at = first; at < last && add.fits && good;) {
       if (keys.data != nullptr && frame_.limit > 0) {
         at += window_->add_keys(units_, seen(), keys, at, last - at, frame_, rests_);
         if (at == last) break;
       }
       const int64_t end = keys.data != nullptr ? std::min(at + kTileItems, last) : last;
-      good = read(
-          at, end,
-          [&](const uint32_t* ids, const char* values, int64_t count, const char* soon = nullptr) {
-            if (frame_.limit == 0) fits = fits && guess_frame(values, count, last - first);
-            if (!fits) return;
-            fits = window_->add(units_, seen(), ids, values, count, frame_, rests_, soon) == count;
-          });
+      good = read(at, end, add);
       at = end;
     }
     minus_zeros_ = frame_.minus_zeros;
-    return fits;
+    return add.fits;
   }
+  // Takes what is read, part by part; pairs as they lie, where there is a way.
+  struct Windowed {
+    BlockFold& fold;
+    int64_t updates;  // in all
+    bool fits = true;
+
+    bool takes_pairs() const { return !fold.counted_ && pair_kernels().add_units != nullptr; }
+    void operator()(const uint32_t* ids, const char* values, int64_t count,
+                    const char* soon = nullptr) {
+      if (!fits) return;
+      Window& frame = fold.frame_;
+      fits = (frame.limit != 0 || fold.guess_frame(values, count, updates)) &&
+             fold.window_->add(fold.units_, fold.seen(), ids, values, count, frame, fold.rests_,
+                               soon) == count;
+    }
+    void operator()(const uint64_t* pairs, int64_t count, const uint64_t* soon) {
+      constexpr int kFew = 8;
+      while (count > 0 && fits) {
+        const bool begins = fold.frame_.limit == 0;
+        const int64_t taken =
+            begins ? 0 : pair_kernels().add_units(fold.units_, pairs, count, fold.frame_, soon);
+        const int64_t some = std::min<int64_t>(begins ? kTileItems : kFew, count - taken);
+        uint32_t ids[kTileItems], values[kTileItems];
+        pair_kernels().unpack(pairs + taken, some, ids, values, soon);
+        if (some > 0) (*this)(ids, reinterpret_cast<const char*>(values), some);
+        pairs += taken + some;
+        soon += taken + some;
+        count -= taken + some;
+      }
+    }
+  };
   // A window for `updates` values that begin with these.
   bool guess_frame(const char* values, int64_t count, int64_t updates) {
     WindowRange range;
