@@ -31,10 +31,27 @@ struct Layout {
   bool one_order;
 };
 
-Layout layout_of(const Canonical& c, int threads) {
-  const double work = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count) *
-                      static_cast<double>(c.row.size);
-  if (work < tuning::kSerialUpdates) threads = 1;
+// What one worker needs for everything.
+double work_ns(const Transfer& t, const Canonical& c) {
+  const double items = static_cast<double>(c.item_count);
+  const double outer = static_cast<double>(c.outer_count);
+  const double bytes =
+      items * outer * static_cast<double>(c.row.size) * static_cast<double>(size_of(t.dtype));
+  double places = 1;
+  for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
+  const double rows = std::min(places, items) * outer;
+  const double sorts =
+      usable_order(t, c) != nullptr ? 0 : items * (outer_moves_index(c) ? outer : 1);
+  const bool tiled =
+      c.row.size > 1 && row_tile_kernel(t.dtype, t.reduce, kTileColumns, 0) != nullptr;
+  const tuning::RowNs& ns = tiled ? tuning::kTiledRows : tuning::kPlainRows;
+  return sorts * tuning::kSortNs + rows * ns.row + items * outer * ns.item +
+         bytes * (bytes > tuning::kCachedBytes ? ns.far_byte : ns.byte);
+}
+
+Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
+  // Where half of the work is done before another thread comes, there is no use in calling it.
+  if (work_ns(t, c) < 2 * tuning::kTeamNs && !shares_small_work()) threads = 1;
   Layout layout{1, threads, !outer_moves_index(c)};
   if (!layout.one_order && c.outer_count >= threads) layout = {threads, 1, false};
   return layout;
@@ -176,32 +193,19 @@ bool supports(const Transfer& t, const Canonical& c) {
 }
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(c, threads);
+  const Layout layout = layout_of(t, c, threads);
   return worker_bytes(t, c, layout.workers) * layout.groups;
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
-  const Layout layout = layout_of(c, threads);
-  const double items = static_cast<double>(c.item_count);
-  const double outer = static_cast<double>(c.outer_count);
-  const double elements = items * outer * static_cast<double>(c.row.size);
+  const Layout layout = layout_of(t, c, threads);
   const double workers = layout.groups * layout.workers;
-  double places = 1;
-  for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
-  const double rows = std::min(places, items) * outer;
-  const double sorts = usable_order(t, c) != nullptr ? 0 : items * (layout.one_order ? 1 : outer);
-  const double bytes = elements * static_cast<double>(size_of(t.dtype));
-  const bool tiled =
-      c.row.size > 1 && row_tile_kernel(t.dtype, t.reduce, kTileColumns, 0) != nullptr;
-  const tuning::RowNs& ns = tiled ? tuning::kTiledRows : tuning::kPlainRows;
-  const double each = sorts * tuning::kSortNs + rows * ns.row + items * outer * ns.item +
-                      bytes * (bytes > tuning::kCachedBytes ? ns.far_byte : ns.byte);
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kOrderNs +
-         (workers > 1 ? 4 * tuning::kOrderRegionNs : 0) + each / workers;
+         (workers > 1 ? 4 * tuning::kOrderRegionNs : 0) + work_ns(t, c) / workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
-  const Layout layout = layout_of(c, plan.threads);
+  const Layout layout = layout_of(t, c, plan.threads);
   const bool checks =
       layout.one_order && usable_order(t, c) == nullptr && RowOrder::can_check(t, c);
   if (!checks) check_indices(t);

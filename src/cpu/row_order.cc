@@ -111,8 +111,9 @@ void RowOrder::finish(Team& team) {
   if (bucketed_ && !sorted_) return sort_by_buckets(team);
   if (run_) {
     team.each(workers_, [&](int w, int) {
-      for (int64_t i = first_of(w); i < first_of(w + 1); ++i)
-        first_codes_[i] = static_cast<uint32_t>(i);
+      const int64_t last = first_of(w + 1);
+      uint32_t* codes = first_codes_;
+      for (int64_t i = first_of(w); i < last; ++i) codes[i] = static_cast<uint32_t>(i);
     });
   }
   team.one([&] {
@@ -244,12 +245,19 @@ void RowOrder::sort_by_digits(Team& team) {
   find_segments(keys, next_keys, team);
 }
 
+// Each worker lists the beginnings in its share where they fit in any case; then they are moved
+// together.
 void RowOrder::find_segments(const uint32_t* keys, uint32_t* begins, Team& team) {
-  const auto begins_here = [&](int64_t i) { return i == 0 || keys[i] != keys[i - 1]; };
   team.each(workers_, [&](int w, int) {
+    const int64_t first = items_ * w / workers_, last = items_ * (w + 1) / workers_;
+    uint32_t* out = begins + first;
     int64_t found = 0;
-    const int64_t last = items_ * (w + 1) / workers_;
-    for (int64_t i = items_ * w / workers_; i < last; ++i) found += begins_here(i);
+    uint32_t before = first == 0 ? (items_ == 0 ? 0 : ~keys[0]) : keys[first - 1];
+    for (int64_t i = first; i < last; ++i) {
+      out[found] = static_cast<uint32_t>(i);
+      found += keys[i] != before;
+      before = keys[i];
+    }
     found_[w].segments = found;
   });
   team.one([&] {
@@ -257,17 +265,11 @@ void RowOrder::find_segments(const uint32_t* keys, uint32_t* begins, Team& team)
     segments_ = 0;
     for (int w = 0; w < workers_; ++w) {
       const int64_t found = found_[w].segments;
-      found_[w].segments = segments_;
+      std::memmove(begins + segments_, begins + items_ * w / workers_,
+                   static_cast<size_t>(found) * sizeof(uint32_t));
       segments_ += found;
     }
     begins[segments_] = static_cast<uint32_t>(items_);
-  });
-  team.each(workers_, [&](int w, int) {
-    int64_t at = found_[w].segments;
-    const int64_t last = items_ * (w + 1) / workers_;
-    for (int64_t i = items_ * w / workers_; i < last; ++i) {
-      if (begins_here(i)) begins[at++] = static_cast<uint32_t>(i);
-    }
   });
 }
 

@@ -29,9 +29,8 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.places = item_places(t);
   layout.rows = layout.places.count();
   const int64_t updates = c.item_count * c.row.size;
-  layout.workers = updates < 4 * tuning::kSerialUpdates
-                       ? 1
-                       : static_cast<int>(std::min<int64_t>(threads, layout.rows));
+  const bool shared = updates >= 4 * tuning::kSerialUpdates || shares_small_work();
+  layout.workers = shared ? static_cast<int>(std::min<int64_t>(threads, layout.rows)) : 1;
   layout.in_place = short_kernels(t.dtype, t.reduce) == nullptr;
   layout.counted = t.reduce == Reduce::mean || !t.include_self;
   layout.rests = updates / tuning::kShortRests + 256;

@@ -94,7 +94,7 @@ inline constexpr double kLastPlaceNs = 12;
 inline constexpr double kMergeNs = 6;
 inline constexpr double kFlushNs = 2;
 inline constexpr double kPartitionNs = 3;
-inline constexpr double kOrderNs = 300;
+inline constexpr double kOrderNs = 150;
 
 // Ordered rows: sorting an item, a destination row, an item of it, and a byte of that, out of the
 // cache and out of memory. float32 maxima of 64 columns: 1,024 items to 128 rows 15 us, 16,384 to

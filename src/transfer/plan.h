@@ -64,4 +64,17 @@ class ForceStrategy {
   const char* previous_;
 };
 
+// Tests: for a while, strategies called on this thread share even what is too little to be shared.
+bool shares_small_work();
+class ShareSmallWork {
+ public:
+  explicit ShareSmallWork(bool shares);
+  ~ShareSmallWork();
+  ShareSmallWork(const ShareSmallWork&) = delete;
+  ShareSmallWork& operator=(const ShareSmallWork&) = delete;
+
+ private:
+  bool previous_;
+};
+
 }  // namespace sow::detail

@@ -11,6 +11,7 @@ namespace sow::detail {
 namespace {
 
 thread_local const char* forced_name = nullptr;
+thread_local bool shares_small = false;
 
 struct Choice {
   Plan plan;
@@ -38,6 +39,10 @@ Choice choose(const Transfer& transfer, const Canonical& canonical, int threads)
 ForceStrategy::ForceStrategy(const char* name) : previous_(forced_name) { forced_name = name; }
 ForceStrategy::~ForceStrategy() { forced_name = previous_; }
 const char* forced_strategy() { return forced_name; }
+
+ShareSmallWork::ShareSmallWork(bool shares) : previous_(shares_small) { shares_small = shares; }
+ShareSmallWork::~ShareSmallWork() { shares_small = previous_; }
+bool shares_small_work() { return shares_small; }
 
 Plan plan_transfer(const Transfer& transfer, const Canonical& canonical) {
   const int threads = can_run_parallel() ? get_num_threads() : 1;

@@ -182,6 +182,7 @@ inline Bytes result_of(const Problem& problem, const Strategy& strategy, int thr
   Plan plan;
   plan.strategy = &strategy;
   plan.threads = threads;
+  const ShareSmallWork share(threads > 2);
   plan.workspace = strategy.workspace(t, canonical, threads);
   Bytes memory(plan.workspace + 128, '\x5a');
   char* start = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;

@@ -113,6 +113,7 @@ class Checker {
     const bool serial = std::string_view(strategy.name) == "reference";
     if (serial && threads != 1) return;  // neither threads nor instructions are anything to it
     ++uses_[strategy.name];
+    const detail::ShareSmallWork share(threads > 2);
     const size_t bytes = strategy.workspace(transfer, c.canonical, threads);
     const Plan plan{&strategy, threads, bytes};
     Workspace workspace(bytes);
