@@ -35,17 +35,18 @@ struct Layout {
 double work_ns(const Transfer& t, const Canonical& c) {
   const double items = static_cast<double>(c.item_count);
   const double outer = static_cast<double>(c.outer_count);
-  const double bytes =
-      items * outer * static_cast<double>(c.row.size) * static_cast<double>(size_of(t.dtype));
+  const double width = static_cast<double>(c.row.size) * static_cast<double>(size_of(t.dtype));
   double places = 1;
   for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
   const double rows = std::min(places, items) * outer;
+  const double read = t.reduce == Reduce::assign ? rows : items * outer;  // the last is enough
+  const double bytes = read * width;
   const double sorts =
       usable_order(t, c) != nullptr ? 0 : items * (outer_moves_index(c) ? outer : 1);
   const bool tiled =
       c.row.size > 1 && row_tile_kernel(t.dtype, t.reduce, kTileColumns, 0) != nullptr;
   const tuning::RowNs& ns = tiled ? tuning::kTiledRows : tuning::kPlainRows;
-  return sorts * tuning::kSortNs + rows * ns.row + items * outer * ns.item +
+  return sorts * tuning::kSortNs + rows * ns.row + read * ns.item +
          bytes * (bytes > tuning::kCachedBytes ? ns.far_byte : ns.byte);
 }
 

@@ -79,6 +79,7 @@ struct ChunkKernels {
   using Type = typename Partial::Type;
 
   static void fold(const RowJob& job, int64_t begin, int64_t end, char* partials) {
+    begin = Rows::first_of(begin, end);
     Type* out = reinterpret_cast<Type*>(partials);
     const auto add = Rows::adder();
     for (int64_t column = job.first_column; column < job.last_column; column += kRowColumns) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/isa.h"
 #include "cpu/cell_kernels.h"
@@ -185,9 +186,17 @@ struct RowKernels {
     return reinterpret_cast<T*>(job.dst) + job.dst_base + place * job.dst_step;
   }
 
+  // Of moves only the last item counts.
+  static int64_t first_of(int64_t begin, int64_t end) {
+    return R == Reduce::assign && begin != end ? end - 1 : begin;
+  }
+
   static void fold_rows(const RowJob& job, int64_t first, int64_t last) {
     if (job.last_column - job.first_column == 1 && !job.negate)
       return fold_elements(job, first, last);
+    if constexpr (R == Reduce::assign) {
+      if (job.src_column == 1 && job.dst_column == 1) return move_rows(job, first, last);
+    }
     const Add add = adder();
     if constexpr (is_tiled<T>) {
       const bool plain = job.src_column == 1 && job.dst_column == 1 && !job.negate;
@@ -195,7 +204,7 @@ struct RowKernels {
         return fold_tiles(job, first, last, add);
     }
     for (int64_t s = first; s < last; ++s) {
-      RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
+      RowRange range{first_of(job.begins[s], job.begins[s + 1]), job.begins[s + 1], 0, 0};
       if (range.begin == range.end) continue;
       T* row = row_of(job, s);
       for (int64_t column = job.first_column; column < job.last_column; column += kRowColumns) {
@@ -203,6 +212,20 @@ struct RowKernels {
         range.columns = static_cast<int>(std::min<int64_t>(kRowColumns, job.last_column - column));
         fold_block(job, range, row + column * job.dst_column, add);
       }
+    }
+  }
+
+  static void move_rows(const RowJob& job, int64_t first, int64_t last) {
+    const size_t bytes = static_cast<size_t>(job.last_column - job.first_column) * sizeof(T);
+    for (int64_t s = first; s < last; ++s) {
+      if (s + kNearRows < last && job.begins[s + kNearRows + 1] > 0) {
+        const char* soon = reinterpret_cast<const char*>(
+            Portable::item(job, job.begins[s + kNearRows + 1] - 1, job.first_column));
+        for (size_t i = 0; i < std::min<size_t>(bytes, 512); i += 64) __builtin_prefetch(soon + i);
+      }
+      if (job.begins[s] == job.begins[s + 1]) continue;
+      std::memcpy(row_of(job, s) + job.first_column,
+                  Portable::item(job, job.begins[s + 1] - 1, job.first_column), bytes);
     }
   }
 
@@ -387,7 +410,7 @@ struct RowKernels {
   // Rows of one element: an accumulator in registers.
   static void fold_elements(const RowJob& job, int64_t first, int64_t last) {
     for (int64_t s = first; s < last; ++s) {
-      const int64_t begin = job.begins[s], end = job.begins[s + 1];
+      const int64_t end = job.begins[s + 1], begin = first_of(job.begins[s], end);
       if (begin == end) continue;
       T& to = row_of(job, s)[job.first_column * job.dst_column];
       typename A::State state = A::start();

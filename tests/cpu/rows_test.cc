@@ -105,7 +105,8 @@ TEST(RowsInOrder, GiveTheReferenceBits) {
         DenseRows{5000, 3, 4000, 0, true}, DenseRows{300, 4, 100000, 0, true},
         DenseRows{9000, 3, 9000, 0, false, true}, DenseRows{20000, 2, 300, 0, false, true},
         DenseRows{30000, 17, 2500, 0, false, true}}) {
-    for (const Reduce reduce : {Reduce::mul, Reduce::add, Reduce::mean, Reduce::amax}) {
+    for (const Reduce reduce :
+         {Reduce::mul, Reduce::add, Reduce::mean, Reduce::amax, Reduce::assign}) {
       const Problem problem = make(random, rows, DType::float32, reduce, Values::plain);
       const Bytes expected = result_of(problem, k_reference, 1);
       for (const int threads : {1, 2, 3, 5}) expect_bits(problem, threads, expected);
