@@ -423,6 +423,14 @@ void launch_folds(const Launch& launch, FoldArgs a, const Fold& fold) {
   launch_combine(launch, a, fold);
 }
 
+inline int64_t place_step(const Problem& p) {
+  if (p.outer_count != 1 || p.dst_keys == 0) return 0;
+  for (int k = 0; k + 1 < p.dst_keys; ++k) {
+    if (p.keys[k].scale != p.keys[k + 1].scale * p.keys[k + 1].extent) return 0;
+  }
+  return p.keys[p.dst_keys - 1].scale;
+}
+
 template <class Fold>
 void run_fold(const Launch& launch, const Segments& segments, const FoldMemory& memory, const Fold& fold) {
   static_assert(sizeof(typename Fold::Partial) <= kLargestPartial);
@@ -435,6 +443,7 @@ void run_fold(const Launch& launch, const Segments& segments, const FoldMemory& 
   a.row = p.row;
   a.row_dst = p.row_dst;
   a.row_src = p.src == nullptr ? 0 : p.row_src;
+  a.place_step = place_step(p);
   if (p.src == nullptr) {
     for (int i = 0; i < a.free.rank; ++i) a.free.axis[i].stride[1] = 0;
   }

@@ -14,6 +14,7 @@ struct FoldArgs {
   Segments segments;
   Walk free;
   int64_t row = 1, row_dst = 0, row_src = 0;
+  int64_t place_step = 0;  // elements from a place to the next one, where they lie evenly; else 0
   int lanes = 1;          // of a group; a power of two up to 32
   int64_t row_tiles = 1;  // tiles of columns in a row
   void* partials = nullptr;

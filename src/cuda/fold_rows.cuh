@@ -32,24 +32,44 @@ __device__ inline Packed load_once(const Packed* from) {
 // The list is as long as it may become, so that nobody has to wait for its length before reading.
 struct RowUnit {
   Head head{0, 0, 0};
-  int64_t columns = 0;  // the tile
+  int64_t tile = 0;
   bool active = false;  // whether this lane has columns
-  TilePlace at{0, 0, 0};
+  int64_t
+      src = 0,
+      dst = 0;  // of its first column: from an item's offset, and from the destination's beginning
 };
+
+// Of any problem. Not inlined: it would take the registers that rows are waited for in.
 template <int V, int Lanes>
-__device__ inline RowUnit row_unit(const FoldArgs& a, int64_t unit) {
+__device__ __noinline__ RowUnit any_row_unit(const FoldArgs& a, const Problem& p, int64_t unit) {
   RowUnit u;
   const int64_t tiles = a.row_tiles * a.free.count, most = a.segments.most_shorts;
   if (unit >= most * tiles) return u;
-  u.columns = tiles == 1 ? 0 : unit / most;
-  const int64_t which = unit - u.columns * most;
-  const Head head = a.segments.heads[which];
-  if (which < static_cast<int64_t>(a.segments.counts->shorts)) u.head = head;
-  const int64_t free = a.row_tiles == 1 ? u.columns : u.columns / a.row_tiles;
+  u.tile = unit / most;
+  const int64_t which = unit - u.tile * most;
+  if (which < static_cast<int64_t>(a.segments.counts->shorts)) u.head = a.segments.heads[which];
+  const int64_t free = u.tile / a.row_tiles;
   const int64_t in_row =
-      ((u.columns - free * a.row_tiles) * Lanes + static_cast<int>(threadIdx.x) % Lanes) * V;
-  u.active = in_row < a.row;
-  if (u.active) u.at = tile_place(a, free, in_row);
+      ((u.tile - free * a.row_tiles) * Lanes + static_cast<int>(threadIdx.x) % Lanes) * V;
+  u.active = in_row < a.row && u.head.count != 0;
+  if (!u.active) return u;
+  const TilePlace at = tile_place(a, free, in_row);
+  u.src = at.src;
+  u.dst = at.dst + offset_of_place(p, static_cast<int64_t>(u.head.place));
+  return u;
+}
+
+template <int V, int Lanes>
+__device__ inline RowUnit row_unit(const FoldArgs& a, const Problem& p, int64_t unit) {
+  if (a.place_step == 0 || a.row_tiles * a.free.count != 1)
+    return any_row_unit<V, Lanes>(a, p, unit);
+  RowUnit u;
+  if (unit >= a.segments.most_shorts) return u;
+  const Head head = a.segments.heads[unit];
+  if (unit < static_cast<int64_t>(a.segments.counts->shorts)) u.head = head;
+  u.src = static_cast<int>(threadIdx.x) % Lanes * V;
+  u.active = u.src < a.row && u.head.count != 0;
+  u.dst = u.src + u.head.place * a.place_step;
   return u;
 }
 
@@ -62,7 +82,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<Pack<typename Fold::St
   constexpr int kUnroll = kRowsAhead<Packed>;
   const int in_warp = static_cast<int>(threadIdx.x) % 32, lane = in_warp % Lanes,
             first = in_warp - lane;
-  const auto find = [&] { return row_unit<V, Lanes>(a, global_thread() / Lanes); };
+  const auto find = [&] { return row_unit<V, Lanes>(a, p, global_thread() / Lanes); };
   uint32_t begin, count;
   bool active;
   const char* from;
@@ -73,11 +93,9 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<Pack<typename Fold::St
     begin = u.head.begin;
     count = bad ? 0 : u.head.count;
     active = u.active && count != 0;
-    from = a.src + u.at.src * static_cast<int64_t>(sizeof(Stored));
+    from = a.src + u.src * static_cast<int64_t>(sizeof(Stored));
     if (active) {
-      place = reinterpret_cast<Packed*>(reinterpret_cast<Stored*>(a.dst) +
-                                        offset_of_place(p, static_cast<int64_t>(u.head.place)) +
-                                        u.at.dst);
+      place = reinterpret_cast<Packed*>(reinterpret_cast<Stored*>(a.dst) + u.dst);
       // It is needed last, and registers are short.
       asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
     }
@@ -114,8 +132,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<Pack<typename Fold::St
   if constexpr (Fold::kRepairs) {
     const uint32_t left =
         __ballot_sync(~0u, !settled) >> first & (Lanes == 32 ? ~0u : (1u << Lanes % 32) - 1);
-    if (left != 0 && lane == 0)
-      a.repairs[atomicAdd(a.any_unsettled, 1u)] = {find().head, left, find().columns};
+    if (left != 0 && lane == 0) {
+      const RowUnit u = find();
+      a.repairs[atomicAdd(a.any_unsettled, 1u)] = {u.head, left, u.tile};
+    }
   }
 }
 

@@ -5,19 +5,19 @@
 
 #include <algorithm>
 
-#include "cuda/segments.cuh"
+#include "cuda/deal.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
 
 constexpr int kGroupThreads = 512;
-constexpr int kEach = 16;                          // items of a thread and tile
-constexpr int kGroupTile = kGroupThreads * kEach;  // also the items of a chunk of a big bucket
+constexpr int kChunkRecords = 8192;  // of a big bucket
 constexpr int kLeastBucket = 12000;  // items of an average bucket at least, so twice that at most
-constexpr int kMostBuckets = 4096, kMostLocalBits = 12;
-constexpr int kStaged = 24576;       // items of a bucket that are put in order in shared memory, where they fit
-constexpr int kMostAlone = 1 << 15;  // items of a bucket that one block takes
+constexpr int kMostLocalBits = 12;
+constexpr int kStaged =
+    24576;  // items of a bucket that are put in order in shared memory, where they fit
+constexpr int kMostAlone = 1 << 15;  // records of a bucket that one block takes
 
 struct Big {
   uint32_t bucket, first_chunk;
@@ -25,18 +25,12 @@ struct Big {
 
 struct GroupArgs {
   Problem p;
-  int bits = 0;  // of a place in its bucket
-  int buckets = 1;
-  uint32_t staged = 0;  // items there is room for in shared memory
-  uint32_t* counts = nullptr;               // [bucket], zero at first
-  uint32_t* begins = nullptr;               // [bucket + 1]
-  uint32_t* cursors = nullptr;              // [bucket]
+  Dealing dealing;
+  uint32_t staged = 0;                      // items there is room for in shared memory
   unsigned long long* big_count = nullptr;  // buckets << 32 | chunks, zero at first
   Big* bigs = nullptr;
   uint32_t* at_place =
       nullptr;  // [place], zero at first: of big buckets, the items and then the next one's place
-  uint16_t* locals = nullptr;  // dealt out: places in their buckets
-  uint32_t* dealt = nullptr;
   uint32_t* items = nullptr;
   Head* heads = nullptr;
   LongSegment* longs = nullptr;
@@ -44,147 +38,88 @@ struct GroupArgs {
   Flag* flag = nullptr;
 };
 
-template <bool Plain>
-__global__ void __launch_bounds__(kGroupThreads, 2)
-    count_items(const __grid_constant__ GroupArgs a) {
-  extern __shared__ uint32_t histogram[];
-  constexpr int kUnroll = 8;
-  for (int b = static_cast<int>(threadIdx.x); b < a.buckets; b += kGroupThreads) histogram[b] = 0;
-  __syncthreads();
-  const int64_t count = a.p.outer_count * a.p.item_count, step = grid_threads();
-  bool bad = false;
-  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
-    uint32_t place[kUnroll], src[kUnroll];
-    read_items<Plain>(a.p, first, step, count, place, src, bad);
+struct NoTally {
+  template <class Source>
+  __device__ explicit NoTally(const Source&) {}
+  __device__ void see(uint32_t) {}
+  __device__ void done() {}
+};
+
+// Rows one after another, with a key each.
+template <class Key>
+struct KeyedRows : KeyRun<Key> {
+  uint32_t stride;
+  explicit KeyedRows(const Problem& p)
+      : KeyRun<Key>(p), stride(static_cast<uint32_t>(p.walk.axis[0].stride[1])) {}
+  __device__ void payloads(int64_t first, int64_t, const Key (&)[kDealEach],
+                           uint32_t (&out)[kDealEach]) const {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (place[u] != kNowhere) atomicAdd(histogram + (place[u] >> a.bits), 1u);
+    for (int u = 0; u < kDealEach; ++u)
+      out[u] = static_cast<uint32_t>(first + u * kDealThreads) * stride;
+  }
+  using Tally = NoTally;
+};
+
+// Any others.
+template <bool Plain>
+struct WalkedRows {
+  struct Raw {
+    uint32_t place, src;
+  };
+  using Tally = NoTally;
+  Problem p;
+  explicit WalkedRows(const Problem& problem) : p(problem) {}
+  __device__ void fetch(int64_t first, int64_t count, Raw (&raw)[kDealEach], bool& bad) const {
+    constexpr int kHalf = kDealEach / 2;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      uint32_t place[kHalf], src[kHalf];
+      read_items<Plain>(p, first + h * kHalf * kDealThreads, kDealThreads, count, place, src, bad);
+#pragma unroll
+      for (int u = 0; u < kHalf; ++u) raw[h * kHalf + u] = {place[u], src[u]};
     }
   }
-  if (bad) mark_bad(a.flag);
-  __syncthreads();
-  for (int b = static_cast<int>(threadIdx.x); b < a.buckets; b += kGroupThreads) {
-    if (histogram[b] != 0) atomicAdd(a.counts + b, histogram[b]);
+  __device__ uint32_t place(Raw raw, bool&) const { return raw.place; }
+  __device__ void payloads(int64_t first, int64_t, const Raw (&raw)[kDealEach],
+                           uint32_t (&out)[kDealEach]) const {
+    // Worked out once more where it can be rather than kept: registers are short.
+#pragma unroll
+    for (int u = 0; u < kDealEach; ++u) {
+      out[u] = Plain ? static_cast<uint32_t>((first + u * kDealThreads) * p.walk.axis[0].stride[1])
+                     : raw[u].src;
+    }
   }
-}
-
-// What comes before this thread's value in the block; `total` is the sum of all. By all threads.
-__device__ inline uint32_t scan_block(uint32_t value, uint32_t& total) {
-  __shared__ uint32_t sums[32];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  uint32_t sum = value;
-  for (int step = 1; step < 32; step *= 2) {
-    const uint32_t other = __shfl_up_sync(~0u, sum, step);
-    if (lane >= step) sum += other;
-  }
-  __syncthreads();
-  if (lane == 31) sums[warp] = sum;
-  __syncthreads();
-  const int warps = static_cast<int>(blockDim.x) / 32;
-  uint32_t before = 0;
-  total = 0;
-  for (int w = 0; w < warps; ++w) {
-    if (w == warp) before = total;
-    total += sums[w];
-  }
-  return before + sum - value;
-}
+};
 
 __device__ inline uint32_t chunks_of(uint32_t count) {
-  return (count + kGroupTile - 1) / kGroupTile;
+  return (count + kChunkRecords - 1) / kChunkRecords;
 }
 
 __global__ void __launch_bounds__(1024) place_buckets(const __grid_constant__ GroupArgs a) {
-  constexpr int kMine = kMostBuckets / 1024;
-  uint32_t count[kMine], sum = 0, total;
-#pragma unroll
-  for (int k = 0; k < kMine; ++k) {
-    const int b = static_cast<int>(threadIdx.x) * kMine + k;
-    count[k] = b < a.buckets ? a.counts[b] : 0;
-    sum += count[k];
-  }
-  uint32_t begin = scan_block(sum, total);
-#pragma unroll
-  for (int k = 0; k < kMine; ++k) {
-    const int b = static_cast<int>(threadIdx.x) * kMine + k;
-    if (b >= a.buckets) break;
-    a.begins[b] = a.cursors[b] = begin;
-    begin += count[k];
-    if (count[k] > kMostAlone) {
-      const unsigned long long before = atomicAdd(a.big_count, (1ull << 32) + chunks_of(count[k]));
-      a.bigs[before >> 32] = {static_cast<uint32_t>(b), static_cast<uint32_t>(before)};
+  const Dealing& d = a.dealing;
+  uint32_t records = 0;
+  for (int from = 0; from < d.buckets; from += 1024) {
+    const int b = from + static_cast<int>(threadIdx.x);
+    const uint32_t count = b < d.buckets ? d.counts[b] : 0;
+    uint32_t all;
+    const uint32_t before = records + scan_block(count, all);
+    records += all;
+    if (b >= d.buckets) continue;
+    d.begins[b] = dealt_begin(d, b, before);
+    if (count > kMostAlone) {
+      const unsigned long long seen = atomicAdd(a.big_count, (1ull << 32) + chunks_of(count));
+      a.bigs[seen >> 32] = {static_cast<uint32_t>(b), static_cast<uint32_t>(seen)};
     }
-  }
-  if (threadIdx.x == 0) a.begins[a.buckets] = total;
-}
-
-// A tile is put in order of its buckets in shared memory, so that what is written lies side by
-// side.
-template <bool Plain>
-__global__ void __launch_bounds__(kGroupThreads, 2)
-    deal_items(const __grid_constant__ GroupArgs a) {
-  extern __shared__ uint32_t memory[];
-  uint32_t* places = memory;
-  uint32_t* sources = places + kGroupTile;
-  uint32_t* counts = sources + kGroupTile;  // and then where a bucket's items begin in the tile
-  uint32_t* bases = counts + a.buckets;     // from there to where they are written
-  if (is_bad(a.flag)) return;
-  const int me = static_cast<int>(threadIdx.x);
-  const int64_t total = a.p.outer_count * a.p.item_count,
-                tile = static_cast<int64_t>(blockIdx.x) * kGroupTile;
-  for (int b = me; b < a.buckets; b += kGroupThreads) counts[b] = 0;
-  __syncthreads();
-  constexpr int kHalf = kEach / 2;
-  uint32_t place[2][kHalf], src[2][kHalf], rank[2][kHalf];
-  bool bad = false;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    read_items<Plain>(a.p, tile + me + h * (kGroupTile / 2), kGroupThreads, total, place[h], src[h],
-                      bad);
-#pragma unroll
-    for (int u = 0; u < kHalf; ++u) {
-      if (place[h][u] != kNowhere) rank[h][u] = atomicAdd(counts + (place[h][u] >> a.bits), 1u);
-    }
-  }
-  __syncthreads();
-  uint32_t kept = 0;
-  for (int first = 0; first < a.buckets; first += kGroupThreads) {
-    const int b = first + me;
-    const uint32_t count = b < a.buckets ? counts[b] : 0;
-    uint32_t here;
-    const uint32_t begin = kept + scan_block(count, here);
-    kept += here;
-    if (count != 0) bases[b] = atomicAdd(a.cursors + b, count) - begin;
-    if (b < a.buckets) counts[b] = begin;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int h = i / kHalf, u = i % kHalf;
-    if (place[h][u] == kNowhere) continue;
-    const uint32_t at = counts[place[h][u] >> a.bits] + rank[h][u];
-    places[at] = place[h][u];
-    // Worked out once more rather than kept: registers are short.
-    sources[at] =
-        Plain ? static_cast<uint32_t>((tile + me + i * kGroupThreads) * a.p.walk.axis[0].stride[1])
-              : src[h][u];
-  }
-  __syncthreads();
-#pragma unroll 4
-  for (uint32_t i = threadIdx.x; i < kept; i += kGroupThreads) {
-    const uint32_t at = bases[places[i] >> a.bits] + i;
-    a.locals[at] = static_cast<uint16_t>(places[i] & ((1u << a.bits) - 1));
-    a.dealt[at] = sources[i];
   }
 }
 
-// Counts of a bucket's places become where their items begin, and segments are listed. By all
-// threads.
+// Counts of a bucket's places become where their items begin, and segments are listed; returns the
+// number of items. By all threads.
 template <class Counts>
-__device__ inline void list_bucket(const GroupArgs& a, uint32_t bucket, Counts&& counts) {
+__device__ inline uint32_t list_bucket(const GroupArgs& a, uint32_t bucket, Counts&& counts) {
   __shared__ unsigned long long base;
-  const uint32_t size = 1u << a.bits, first_place = bucket << a.bits;
-  uint32_t before = a.begins[bucket];
+  const uint32_t size = 1u << a.dealing.bits, first_place = bucket << a.dealing.bits;
+  uint32_t before = a.dealing.begins[bucket];
   for (uint32_t first = 0; first < size; first += kGroupThreads) {
     const uint32_t local = first + threadIdx.x, count = local < size ? counts[local] : 0;
     uint32_t items, listed;
@@ -201,24 +136,25 @@ __device__ inline void list_bucket(const GroupArgs& a, uint32_t bucket, Counts&&
     if (count > kChunk) add_long(begin, count, offset_of_place(a.p, place), a.longs, a.segments);
   }
   __syncthreads();
+  return before - a.dealing.begins[bucket];
 }
 
-// Calls f(local, item) for a run of dealt items, several of which are on their way before the first is used. Without
-// Items the items are not read.
-template <bool Items, class F>
+// Calls f(local, item) for a run of records, several of which are on their way before the first is
+// used.
+template <class F>
 __device__ inline void for_each_dealt(const GroupArgs& a, uint32_t begin, uint32_t count, F&& f) {
   constexpr int kUnroll = 8;
+  const uint2* records = reinterpret_cast<const uint2*>(a.dealing.records + begin);
+  const uint32_t local = (1u << a.dealing.bits) - 1;
   for (uint32_t first = threadIdx.x; first < count; first += kUnroll * kGroupThreads) {
-    uint32_t local[kUnroll], item[kUnroll];
+    uint2 record[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+      record[u] = records[min(first + u * kGroupThreads, count - 1)];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const uint32_t at = begin + min(first + u * kGroupThreads, count - 1);
-      local[u] = a.locals[at];
-      item[u] = Items ? a.dealt[at] : 0;
-    }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u * kGroupThreads < count) f(local[u], item[u]);
+      if (first + u * kGroupThreads < count && (record[u].x & kPadding) == 0)
+        f(record[u].x & local, record[u].y);
     }
   }
 }
@@ -227,23 +163,25 @@ __global__ void __launch_bounds__(kGroupThreads)
     group_buckets(const __grid_constant__ GroupArgs a) {
   extern __shared__ uint32_t memory[];
   uint32_t* counts = memory;
-  uint32_t* staged = memory + (1u << a.bits);
+  uint32_t* staged = memory + (1u << a.dealing.bits);
   if (is_bad(a.flag)) return;
-  const uint32_t begin = a.begins[blockIdx.x], count = a.begins[blockIdx.x + 1] - begin;
+  const uint32_t begin = a.dealing.begins[blockIdx.x], count = a.dealing.counts[blockIdx.x];
   if (count == 0 || count > kMostAlone) return;
-  for (uint32_t i = threadIdx.x; i < 1u << a.bits; i += kGroupThreads) counts[i] = 0;
+  for (uint32_t i = threadIdx.x; i < 1u << a.dealing.bits; i += kGroupThreads) counts[i] = 0;
   __syncthreads();
-  for_each_dealt<false>(a, begin, count, [&](uint32_t local, uint32_t) { atomicAdd(counts + local, 1u); });
+  for_each_dealt(a, begin, count, [&](uint32_t local, uint32_t) { atomicAdd(counts + local, 1u); });
   __syncthreads();
-  list_bucket(a, blockIdx.x, counts);
-  const bool stages = count <= a.staged;
-  for_each_dealt<true>(a, begin, count, [&](uint32_t local, uint32_t item) {
+  const uint32_t items = list_bucket(a, blockIdx.x, counts);
+  const bool stages = items <= a.staged;
+  for_each_dealt(a, begin, count, [&](uint32_t local, uint32_t item) {
     const uint32_t at = atomicAdd(counts + local, 1u);
-    if (stages) staged[at - begin] = item;
-    else a.items[at] = item;
+    if (stages)
+      staged[at - begin] = item;
+    else
+      a.items[at] = item;
   });
   __syncthreads();
-  for (uint32_t i = threadIdx.x; stages && i < count; i += kGroupThreads)
+  for (uint32_t i = threadIdx.x; stages && i < items; i += kGroupThreads)
     a.items[begin + i] = staged[i];
 }
 
@@ -259,8 +197,9 @@ __device__ inline void for_each_chunk(const GroupArgs& a, F&& f) {
       (a.bigs[middle].first_chunk <= chunk ? low : high) = middle;
     }
     const Big big = a.bigs[low];
-    const uint32_t begin = a.begins[big.bucket] + (chunk - big.first_chunk) * kGroupTile;
-    f(big.bucket, begin, min(static_cast<uint32_t>(kGroupTile), a.begins[big.bucket + 1] - begin));
+    const uint32_t skipped = (chunk - big.first_chunk) * kChunkRecords;
+    f(big.bucket, a.dealing.begins[big.bucket] + skipped,
+      min(static_cast<uint32_t>(kChunkRecords), a.dealing.counts[big.bucket] - skipped));
   }
 }
 
@@ -271,16 +210,20 @@ __global__ void __launch_bounds__(kGroupThreads) group_chunks(const __grid_const
   extern __shared__ uint32_t counts[];
   if (is_bad(a.flag)) return;
   for_each_chunk(a, [&](uint32_t bucket, uint32_t begin, uint32_t count) {
-    for (uint32_t i = threadIdx.x; i < 1u << a.bits; i += kGroupThreads) counts[i] = 0;
+    for (uint32_t i = threadIdx.x; i < 1u << a.dealing.bits; i += kGroupThreads) counts[i] = 0;
     __syncthreads();
-    for_each_dealt<false>(a, begin, count, [&](uint32_t local, uint32_t) { atomicAdd(counts + local, 1u); });
+    for_each_dealt(a, begin, count,
+                   [&](uint32_t local, uint32_t) { atomicAdd(counts + local, 1u); });
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < 1u << a.bits; i += kGroupThreads) {
-      if (counts[i] != 0) counts[i] = atomicAdd(a.at_place + (bucket << a.bits) + i, counts[i]);
+    for (uint32_t i = threadIdx.x; i < 1u << a.dealing.bits; i += kGroupThreads) {
+      if (counts[i] != 0)
+        counts[i] = atomicAdd(a.at_place + (bucket << a.dealing.bits) + i, counts[i]);
     }
     __syncthreads();
     if constexpr (Places) {
-      for_each_dealt<true>(a, begin, count, [&](uint32_t local, uint32_t item) { a.items[atomicAdd(counts + local, 1u)] = item; });
+      for_each_dealt(a, begin, count, [&](uint32_t local, uint32_t item) {
+        a.items[atomicAdd(counts + local, 1u)] = item;
+      });
       __syncthreads();
     }
   });
@@ -291,29 +234,33 @@ __global__ void __launch_bounds__(kGroupThreads) list_bigs(const __grid_constant
   const uint32_t bigs = static_cast<uint32_t>(*a.big_count >> 32);
   for (uint32_t k = blockIdx.x; k < bigs; k += gridDim.x) {
     const uint32_t bucket = a.bigs[k].bucket;
-    list_bucket(a, bucket, a.at_place + (bucket << a.bits));
+    list_bucket(a, bucket, a.at_place + (bucket << a.dealing.bits));
   }
 }
 
-void choose_buckets(const Problem& p, GroupArgs& a) {
-  const int64_t most = std::min<int64_t>(kMostBuckets, p.positions() / kLeastBucket);
-  a.bits = 0;
-  while (a.bits < kMostLocalBits && ((p.places - 1) >> a.bits) + 1 > most) ++a.bits;
-  a.buckets = static_cast<int>(((p.places - 1) >> a.bits) + 1);
+// The bits of a place in its bucket.
+int choose_bits(const Problem& p) {
+  const int64_t most = std::min<int64_t>(kMostDealtBuckets, p.positions() / kLeastBucket);
+  int bits = 0;
+  while (bits < kMostLocalBits && ((p.places - 1) >> bits) + 1 > most) ++bits;
+  return bits;
+}
+
+GroupArgs args_of(const Problem& p) {
+  GroupArgs a;
+  a.p = p;
+  a.dealing = plan_dealing(p.positions(), p.places, choose_bits(p));
+  return a;
 }
 
 void carve(Carver& carver, GroupArgs& a, size_t& zeros) {
-  const int64_t count = a.p.positions();
-  a.counts = carver.take<uint32_t>(a.buckets);
+  carve_zeros(carver, a.dealing);
   a.big_count = carver.take<unsigned long long>(1);
-  a.at_place = carver.take<uint32_t>(static_cast<int64_t>(a.buckets) << a.bits);
+  a.at_place = carver.take<uint32_t>(static_cast<int64_t>(a.dealing.buckets) << a.dealing.bits);
   zeros = carver.used();
-  a.begins = carver.take<uint32_t>(a.buckets + 1);
-  a.cursors = carver.take<uint32_t>(a.buckets);
-  a.bigs = carver.take<Big>(count / kMostAlone + 1);
-  a.locals = carver.take<uint16_t>(count);
-  a.dealt = carver.take<uint32_t>(count);
-  a.items = carver.take<uint32_t>(count);
+  a.bigs = carver.take<Big>(a.dealing.room / kMostAlone + 1);
+  carve_records(carver, a.dealing);
+  a.items = carver.take<uint32_t>(a.dealing.room);
 }
 
 }  // namespace
@@ -322,15 +269,12 @@ bool can_group(const Problem& p) {
   // Fewer are sorted as quickly, and many items a place or many places a bucket would make big ones
   // the rule.
   if (p.reduce == Reduce::mul || p.reduce == Reduce::assign) return false;
-  GroupArgs a;
-  choose_buckets(p, a);
-  return p.positions() >= (1 << 19) && p.positions() <= 64 * p.places && a.buckets <= kMostBuckets;
+  return p.positions() >= (1 << 19) && p.positions() < (1 << 30) &&
+         p.positions() <= 64 * p.places && ((p.places - 1) >> choose_bits(p)) < kMostDealtBuckets;
 }
 
 size_t group_workspace(const Problem& p) {
-  GroupArgs a;
-  a.p = p;
-  choose_buckets(p, a);
+  GroupArgs a = args_of(p);
   Carver carver(nullptr);
   size_t zeros;
   carve(carver, a, zeros);
@@ -339,36 +283,34 @@ size_t group_workspace(const Problem& p) {
 
 const uint32_t* group_items(const Launch& launch, char* workspace, Head* heads, LongSegment* longs,
                             SegmentCounts* counts) {
-  GroupArgs a;
-  a.p = launch.problem;
-  choose_buckets(a.p, a);
+  GroupArgs a = args_of(launch.problem);
   a.heads = heads;
   a.longs = longs;
   a.segments = counts;
-  a.flag = launch.flag;
+  a.flag = a.dealing.flag = launch.flag;
   Carver carver(workspace);
   size_t zeros;
   carve(carver, a, zeros);
   check(cudaMemsetAsync(workspace, 0, zeros, launch.stream), "group");
-  const size_t histogram = static_cast<size_t>(a.buckets) * 4, local = size_t{4} << a.bits;
+  const size_t local = size_t{4} << a.dealing.bits;
   const size_t room = static_cast<size_t>(launch.device.shared_bytes) - 1024 - local;
   a.staged = static_cast<uint32_t>(std::min<size_t>(kStaged, room / 4));
-  const size_t tile = 2 * histogram + 8 * kGroupTile, bucket = local + 4 * a.staged;
-  const auto count_kernel = is_plain(a.p) ? count_items<true> : count_items<false>;
-  const auto deal_kernel = is_plain(a.p) ? deal_items<true> : deal_items<false>;
-  check(cudaFuncSetAttribute(deal_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(tile)),
-        "group");
+  const size_t bucket = local + 4 * a.staged;
   check(cudaFuncSetAttribute(group_buckets, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bucket)),
         "group");
-  const int64_t items = a.p.positions();
-  const int most = 2 * launch.device.processors,
-            bigs = std::min(most, blocks_for(items, kGroupTile));
-  count_kernel<<<blocks_for(items, kGroupTile, most), kGroupThreads, histogram, launch.stream>>>(a);
-  place_buckets<<<1, 1024, 0, launch.stream>>>(a);
-  deal_kernel<<<blocks_for(items, kGroupTile), kGroupThreads, tile, launch.stream>>>(a);
-  group_buckets<<<a.buckets, kGroupThreads, bucket, launch.stream>>>(a);
+  const auto place = [&] { place_buckets<<<1, 1024, 0, launch.stream>>>(a); };
+  if (!is_plain(a.p))
+    launch_dealing(launch, WalkedRows<false>(a.p), a.dealing, place);
+  else if (a.p.dst_keys != 1)
+    launch_dealing(launch, WalkedRows<true>(a.p), a.dealing, place);
+  else if (a.p.keys[0].narrow)
+    launch_dealing(launch, KeyedRows<int32_t>(a.p), a.dealing, place);
+  else
+    launch_dealing(launch, KeyedRows<long long>(a.p), a.dealing, place);
+  const int bigs =
+      std::min(2 * launch.device.processors, blocks_for(a.dealing.count, kChunkRecords));
+  group_buckets<<<a.dealing.buckets, kGroupThreads, bucket, launch.stream>>>(a);
   group_chunks<false><<<bigs, kGroupThreads, local, launch.stream>>>(a);
   list_bigs<<<bigs, kGroupThreads, 0, launch.stream>>>(a);
   group_chunks<true><<<bigs, kGroupThreads, local, launch.stream>>>(a);

@@ -1,4 +1,4 @@
-// float32 and the 16-bit types to and from float32, where that is exact.
+// float32 and the 16-bit types to and from float32.
 #pragma once
 
 #include "core/exact_traits.h"
@@ -6,7 +6,9 @@
 namespace sow::detail::cuda {
 
 __device__ inline float widen_narrow(float value) { return value; }
-__device__ inline float widen_narrow(bfloat16 value) { return __uint_as_float(static_cast<uint32_t>(value.bits) << 16); }
+__device__ inline float widen_narrow(bfloat16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
 __device__ inline float widen_narrow(float16 value) {
   float wide;
   asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
@@ -25,6 +27,21 @@ __device__ inline T narrow_exact(float value) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bit_cast<T>(bits);
   }
+}
+
+// The nearest of T, of a finite value.
+template <class T>
+__device__ inline T narrow_nearest(float value) {
+  uint16_t bits;
+  if constexpr (FloatTraits<T>::kDigits == 8)
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  else
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bit_cast<T>(bits);
+}
+template <class T>
+__device__ inline T narrow_nearest(double value) {
+  return static_cast<T>(value);
 }
 
 }  // namespace sow::detail::cuda

@@ -1,5 +1,5 @@
-// Exact sums and means into many places: a window of 64 bits a place in global memory, one atomic addition
-// an update, a range of places at a time that stays in the cache.
+// Exact sums and means into many places: a window of 64 bits a place in global memory, one atomic
+// addition an update, a range of places at a time that stays in the cache.
 #include "cuda/limbs.cuh"
 #include "cuda/strategies.h"
 
@@ -13,11 +13,14 @@ constexpr int64_t kFreeBytes = 64 << 20;  // that limbs may take for however few
 struct CellRange {
   static constexpr bool kAll = false;
   int64_t first, count;
-  __device__ bool operator()(int64_t cell) const { return static_cast<uint64_t>(cell - first) < static_cast<uint64_t>(count); }
+  __device__ bool operator()(int64_t cell) const {
+    return static_cast<uint64_t>(cell - first) < static_cast<uint64_t>(count);
+  }
 };
 
 template <class T, class Wants>
-__global__ void __launch_bounds__(kThreads) fill_windows(const __grid_constant__ LimbArgs a, Wants wants) {
+__global__ void __launch_bounds__(kThreads)
+    fill_windows(const __grid_constant__ LimbArgs a, Wants wants) {
   const int first = a.head->first, binades = a.binades;
   const bool negate = a.p.negate;
   // Once the list is full nothing here counts, but that every key is looked at.
@@ -27,8 +30,10 @@ __global__ void __launch_bounds__(kThreads) fill_windows(const __grid_constant__
     const T value = negate ? flip_sign(given) : given;
     if (a.mean) atomicAdd(a.counts + cell, 1u);
     int64_t amount;
-    if (window_amount(value, first, binades, amount)) atomicAdd(a.windows + cell, static_cast<unsigned long long>(amount));
-    else full = !note_outlier(a, cell, value);
+    if (window_amount(value, first, binades, amount))
+      atomicAdd(a.windows + cell, static_cast<unsigned long long>(amount));
+    else
+      full = note_outlier(a, cell, value) == Noted::full;
   });
 }
 
@@ -41,15 +46,18 @@ __global__ void __launch_bounds__(kThreads) clear_limbs(const __grid_constant__ 
 
 // By ranges of places, as far as blocks keep pace: limbs that are written should stay in the cache.
 template <class T>
-__global__ void __launch_bounds__(kThreads) fill_limbs(const __grid_constant__ LimbArgs a, int64_t range) {
+__global__ void __launch_bounds__(kThreads)
+    fill_limbs(const __grid_constant__ LimbArgs a, int64_t range) {
   if (!is_dense(a)) return;
   for (int64_t first = 0; first < a.cells; first += range) {
     for_each_wanted_update<T>(a.p, a.flag, CellRange{first, range}, [&](int64_t cell, T given) {
       const T value = a.p.negate ? flip_sign(given) : given;
       const Term<T> term(value);
       if (a.mean) atomicAdd(a.counts + cell, 1u);
-      if (term.magnitude() != 0 && term.finite()) add_to_limbs(a, a.limbs_at, a.rows, cell, value);
-      else note_outlier(a, cell, value);
+      if (term.magnitude() != 0 && term.finite())
+        add_to_limbs(a, a.limbs_at, a.rows, cell, value);
+      else
+        note_outlier(a, cell, value);
     });
   }
 }
@@ -57,11 +65,13 @@ __global__ void __launch_bounds__(kThreads) fill_limbs(const __grid_constant__ L
 bool supports(const Case& c) {
   const Problem& p = c.problem;
   const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
-  const bool narrow = p.dtype == DType::float16 || p.dtype == DType::bfloat16 || p.dtype == DType::float32;
-  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums || !narrow) return false;
+  const bool narrow =
+      p.dtype == DType::float16 || p.dtype == DType::bfloat16 || p.dtype == DType::float32;
+  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums || !narrow)
+    return false;
   const int64_t updates = p.positions() * p.columns(), limbs = cell_count(p) * limbs_of(p) * 8;
-  return fits_problem(c.transfer, c.canonical) && p.positions() < (int64_t{1} << 31) && updates < (int64_t{1} << 32) &&
-         limbs <= std::max<int64_t>(24 * updates, kFreeBytes);
+  return fits_problem(c.transfer, c.canonical) && p.positions() < (int64_t{1} << 31) &&
+         updates < (int64_t{1} << 32) && limbs <= std::max<int64_t>(24 * updates, kFreeBytes);
 }
 
 // Windows of so many places stay in the cache while all keys pass by.
@@ -73,10 +83,12 @@ int64_t cells_a_pass(const Problem& p, const DeviceState& device) {
 
 double cost(const Case& c) {
   const Problem& p = c.problem;
-  const double updates = static_cast<double>(p.positions()) * p.columns(), cells = static_cast<double>(cell_count(p));
+  const double updates = static_cast<double>(p.positions()) * p.columns(),
+               cells = static_cast<double>(cell_count(p));
   const double passes = cells / static_cast<double>(cells_a_pass(p, c.device));
   const double each = std::max(0.0125, 0.003 * passes);
-  return (8 + passes) * kLaunchNs + kCheckedCallNs + cells * 48 / kBytesPerNs + updates * each * (p.reduce == Reduce::mean ? 2 : 1);
+  return (8 + passes) * kLaunchNs + kCheckedCallNs + cells * 48 / kBytesPerNs +
+         updates * each * (p.reduce == Reduce::mean ? 2 : 1);
 }
 
 LimbArgs args_of(const Problem& p) {
@@ -85,16 +97,26 @@ LimbArgs args_of(const Problem& p) {
   return a;
 }
 
+// Returns how many bytes have to be zero at first.
+size_t carve(Carver& carver, LimbArgs& a) {
+  carve_flags(carver, a);
+  carve_windows(carver, a);
+  const size_t zero = carver.used();
+  carve_lists(carver, a);
+  return zero;
+}
+
 size_t workspace(const Case& c) {
   Carver carver(nullptr);
   LimbArgs a = args_of(c.problem);
-  carve_limbs(carver, a);
+  carve(carver, a);
   return carver.used();
 }
 
 template <class T>
 void run_as(const Launch& launch, const LimbArgs& a) {
-  const int by_update = blocks_for(a.p.positions() * a.p.columns(), 4 * kThreads, 32 * launch.device.processors);
+  const int by_update =
+      blocks_for(a.p.positions() * a.p.columns(), 4 * kThreads, 32 * launch.device.processors);
   choose_window<T><<<1, kSampleThreads, 0, launch.stream>>>(a);
   const int64_t pass = cells_a_pass(a.p, launch.device);
   if (pass >= a.cells) {
@@ -106,26 +128,35 @@ void run_as(const Launch& launch, const LimbArgs& a) {
   }
   clear_limbs<<<4 * launch.device.processors, kThreads, 0, launch.stream>>>(a);
   const int64_t cached = static_cast<int64_t>(launch.device.l2_bytes) / 2 / (8 * a.limbs);
-  fill_limbs<T><<<by_update, kThreads, 0, launch.stream>>>(a, std::max(cached, a.cells / kMostRanges + 1));
-  finish_sums<T>(launch, a);
+  fill_limbs<T>
+      <<<by_update, kThreads, 0, launch.stream>>>(a, std::max(cached, a.cells / kMostRanges + 1));
+  finish_sums<T>(launch, a, [&] {
+    finish_cells<T><<<blocks_for(a.cells, kThreads, 32 * launch.device.processors), kThreads, 0,
+                      launch.stream>>>(a);
+  });
 }
 
 void run(const Launch& launch) {
   LimbArgs a = args_of(launch.problem);
   a.flag = launch.flag;
   Carver carver(launch.workspace);
-  const size_t zero = carve_limbs(carver, a);
+  const size_t zero = carve(carver, a);
   check(cudaMemsetAsync(launch.workspace, 0, zero, launch.stream), "limbs");
   switch (a.p.dtype) {
-    case DType::float16: return run_as<float16>(launch, a);
-    case DType::bfloat16: return run_as<bfloat16>(launch, a);
-    default: return run_as<float>(launch, a);
+    case DType::float16:
+      return run_as<float16>(launch, a);
+    case DType::bfloat16:
+      return run_as<bfloat16>(launch, a);
+    default:
+      return run_as<float>(launch, a);
   }
 }
 
 }  // namespace
 
-const Strategy kLimbs = {"limbs", "exact sums in 64-bit windows in global memory, one atomic addition an update",
-                         supports, cost, workspace, run};
+const Strategy kLimbs = {
+    "limbs",   "exact sums in 64-bit windows in global memory, one atomic addition an update",
+    supports,  cost,
+    workspace, run};
 
 }  // namespace sow::detail::cuda

@@ -1,6 +1,6 @@
-// Exact sums of many places in 64-bit windows, whoever fills them: terms outside the window are listed and
-// get limbs by exponent; then places are written, and those looked at again whose sum of zero leaves open
-// whether anybody came.
+// Exact sums of many places in 64-bit windows, whoever fills them: terms outside the window are
+// listed and get limbs by exponent; then places are written, and those looked at again whose sum of
+// zero leaves open whether anybody came.
 #pragma once
 
 #include "cuda/ordered_bits.cuh"
@@ -8,18 +8,19 @@
 
 namespace sow::detail::cuda {
 
-// Beside the flags of SumFlags: a zero or special term came; a term that is neither came (known only
-// after mark_touched); the place was written from limbs that are gone. Above them, one more than the
-// place's row of limbs, where it has one.
-inline constexpr uint32_t kTouched = 16, kMarked = 32, kWritten = 64;
+// Beside the flags of SumFlags: a zero or special term came; a term that is neither came (known
+// only after mark_touched); only its keys can tell whether anybody came. Above them, one more than
+// the place's row of limbs, where it has one.
+inline constexpr uint32_t kTouched = 16, kMarked = 32, kLeft = 64;
 inline constexpr int kRowShift = 8;
 inline constexpr int64_t kMostListed = (int64_t{1} << (32 - kRowShift)) - 2;
 inline constexpr int kSampleThreads = 1024;
 
 struct LimbHead {
   int first;                    // exponent field where the window begins
-  uint32_t ambiguous;           // some place holds zero, and only its keys can tell whether anybody came
-  unsigned long long outliers;  // updates outside the window
+  uint32_t ambiguous;           // some place was left
+  unsigned long long outside;   // updates outside the window, where they were counted before
+  unsigned long long outliers;  // those that were to be listed
 };
 
 struct LimbArgs {
@@ -37,7 +38,6 @@ struct LimbArgs {
   char* listed_values;
   int64_t rows;                  // of limbs
   unsigned long long* limbs_at;  // [limb][row]
-  bool dense_elsewhere;          // who filled the windows sees to too many outliers
   Flag* flag;
 };
 
@@ -47,15 +47,21 @@ struct LimbWidths {
 };
 inline LimbWidths limb_widths(DType dtype) {
   switch (dtype) {
-    case DType::float16: return {FloatTraits<float16>::kDigits, LimbFormat<float16>::kMaxShift};
-    case DType::bfloat16: return {FloatTraits<bfloat16>::kDigits, LimbFormat<bfloat16>::kMaxShift};
-    default: return {FloatTraits<float>::kDigits, LimbFormat<float>::kMaxShift};
+    case DType::float16:
+      return {FloatTraits<float16>::kDigits, LimbFormat<float16>::kMaxShift};
+    case DType::bfloat16:
+      return {FloatTraits<bfloat16>::kDigits, LimbFormat<bfloat16>::kMaxShift};
+    default:
+      return {FloatTraits<float>::kDigits, LimbFormat<float>::kMaxShift};
   }
 }
 inline int binades_of(const Problem& p) {
-  return window_binades(limb_widths(p.dtype).digits, limb_widths(p.dtype).most_shift, p.positions());
+  return window_binades(limb_widths(p.dtype).digits, limb_widths(p.dtype).most_shift,
+                        p.positions());
 }
-inline int limbs_of(const Problem& p) { return limb_widths(p.dtype).most_shift / binades_of(p) + 1; }
+inline int limbs_of(const Problem& p) {
+  return limb_widths(p.dtype).most_shift / binades_of(p) + 1;
+}
 
 inline LimbArgs limb_args(const Problem& p) {
   LimbArgs a = {};
@@ -69,21 +75,24 @@ inline LimbArgs limb_args(const Problem& p) {
   return a;
 }
 
-// Returns how many bytes have to be zero at first; the windows are the last of them.
-inline size_t carve_limbs(Carver& carver, LimbArgs& a) {
+// What has to be zero at first.
+inline void carve_flags(Carver& carver, LimbArgs& a) {
   a.head = carver.take<LimbHead>(1);
   a.flags = carver.take<uint32_t>(a.cells);
   a.counts = carver.take<uint32_t>(a.mean ? a.cells : 0);
+}
+inline void carve_windows(Carver& carver, LimbArgs& a) {
   a.windows = carver.take<unsigned long long>(a.cells);
-  const size_t zero = carver.used();
+}
+inline void carve_lists(Carver& carver, LimbArgs& a) {
   a.listed_cells = carver.take<uint32_t>(a.most_listed);
   a.listed_values = carver.take<char>(a.most_listed * a.p.width);
   a.limbs_at = carver.take<unsigned long long>(a.rows * a.limbs);
-  return zero;
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSampleThreads) choose_window(const __grid_constant__ LimbArgs a) {
+__global__ void __launch_bounds__(kSampleThreads)
+    choose_window(const __grid_constant__ LimbArgs a) {
   __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
   const int first = place_window<T>(a.p, a.binades, counts);
   if (threadIdx.x == 0) a.head->first = first;
@@ -91,41 +100,46 @@ __global__ void __launch_bounds__(kSampleThreads) choose_window(const __grid_con
 
 // More outliers than can be listed.
 __device__ inline bool is_dense(const LimbArgs& a) {
-  return a.head->outliers > static_cast<unsigned long long>(a.most_listed);
+  return max(a.head->outside, a.head->outliers) > static_cast<unsigned long long>(a.most_listed);
 }
 
-// A term that the window does not hold: a flag or an entry of the list. False: the list is full.
+// A term that the window does not hold: a flag or an entry of the list.
+enum class Noted { flag, entry, full };
 template <class T>
-__device__ inline bool note_outlier(const LimbArgs& a, int64_t cell, T value) {
+__device__ inline Noted note_outlier(const LimbArgs& a, int64_t cell, T value) {
   const Term<T> term(value);
   if (term.magnitude() == 0 || !term.finite()) {
     const uint32_t seen = SumFlags::of(term, term.negative()) | kTouched;
     if ((a.flags[cell] & seen) != seen) atomicOr(a.flags + cell, seen);
-    return true;
+    return Noted::flag;
   }
   const unsigned long long at = atomicAdd(&a.head->outliers, 1ull);
-  if (at >= static_cast<unsigned long long>(a.most_listed)) return false;
+  if (at >= static_cast<unsigned long long>(a.most_listed)) return Noted::full;
   a.listed_cells[at] = static_cast<uint32_t>(cell);
   reinterpret_cast<T*>(a.listed_values)[at] = value;
-  return true;
+  return Noted::entry;
 }
 
 template <class T>
-__device__ inline void add_to_limbs(const LimbArgs& a, unsigned long long* limbs, int64_t rows, int64_t row, T value) {
+__device__ inline void add_to_limbs(const LimbArgs& a, unsigned long long* limbs, int64_t rows,
+                                    int64_t row, T value) {
   const Term<T> term(value);
   const int limb = term.shift() / a.binades;
   const auto amount = static_cast<long long>(term.mantissa() << (term.shift() - limb * a.binades));
-  atomicAdd(limbs + limb * rows + row, static_cast<unsigned long long>(term.negative() ? -amount : amount));
+  atomicAdd(limbs + limb * rows + row,
+            static_cast<unsigned long long>(term.negative() ? -amount : amount));
 }
 
 // A row of limbs for the place of every listed update: the row of one that comes first.
 static __global__ void __launch_bounds__(kThreads) give_rows(const __grid_constant__ LimbArgs a) {
   if (is_dense(a)) return;
-  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers); i += grid_threads()) {
+  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers);
+       i += grid_threads()) {
     for (int limb = 0; limb < a.limbs; ++limb) a.limbs_at[limb * a.rows + i] = 0;
     uint32_t* flags = a.flags + a.listed_cells[i];
     for (uint32_t seen = *flags; seen >> kRowShift == 0;) {
-      const uint32_t before = atomicCAS(flags, seen, seen | static_cast<uint32_t>(i + 1) << kRowShift);
+      const uint32_t before =
+          atomicCAS(flags, seen, seen | static_cast<uint32_t>(i + 1) << kRowShift);
       if (before == seen) break;
       seen = before;
     }
@@ -135,7 +149,8 @@ static __global__ void __launch_bounds__(kThreads) give_rows(const __grid_consta
 template <class T>
 __global__ void __launch_bounds__(kThreads) add_outliers(const __grid_constant__ LimbArgs a) {
   if (is_dense(a)) return;
-  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers); i += grid_threads()) {
+  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers);
+       i += grid_threads()) {
     const int64_t row = static_cast<int64_t>(a.flags[a.listed_cells[i]] >> kRowShift) - 1;
     add_to_limbs(a, a.limbs_at, a.rows, row, reinterpret_cast<const T*>(a.listed_values)[i]);
   }
@@ -148,53 +163,91 @@ __device__ inline bool changes_with_zero(T old) {  // by a sum of zero that some
 }
 
 // Whether limbs that add up to zero leave it open who came: terms that cancel, only -0, or nobody.
-__device__ inline bool is_open(uint32_t seen) { return (seen & ~(kTouched | kMarked)) == 0; }
-
-// The sum where a place has no limbs: a window is two float64 exactly, and three of them hold it nearly always.
-template <class T>
-__device__ inline bool finish_window(const LimbArgs& a, int64_t window, int64_t count, T old, T& out) {
-  const uint64_t exponent = 1023 + FloatTraits<T>::kUnitExponent + a.head->first - 1;
-  const double unit = bit_cast<double>(exponent << 52);
-  double low;
-  const double high = two_sum(static_cast<double>(static_cast<int32_t>(window >> 32)) * (unit * 0x1p32),
-                              static_cast<double>(static_cast<uint32_t>(window)) * unit, low);
-  CheckedSum<T, 2> sum(high, low, 0);
-  if (a.p.include_self) sum.add(old);
-  if (!a.mean) return sum.round_to(out);
-  double total;
-  if (!sum.to_double(total)) return false;
-  out = static_cast<T>(total / static_cast<double>(count + (a.p.include_self ? 1 : 0)));
-  return true;
+__device__ inline bool is_open(uint32_t seen) {
+  return (seen & ~(kTouched | kMarked | kLeft)) == 0;
 }
 
-// Writes a place that its window, limbs (where `row` is not negative) and flags decide; false where only its
-// keys can tell whether anybody came. `known`: they were asked.
+// The result where the sum of the terms lies between two numbers, if that tells it; a sum of zero
+// is +0.
 template <class T>
-__device__ inline bool finish_cell(const LimbArgs& a, int64_t cell, int64_t window, int64_t row, bool known) {
-  uint32_t seen = a.flags[cell] & ((1u << kRowShift) - 1);
-  const bool zero = window == 0 && row < 0, open = zero && is_open(seen);
-  const int64_t count = a.mean ? static_cast<int64_t>(a.counts[cell]) : 0;
-  T* at = reinterpret_cast<T*>(a.p.dst) + offset_of_cell(a.p, cell);
-  const T old = *at;
-  if (open && !known) return !(a.mean ? count != 0 : !a.p.include_self || changes_with_zero(old));
-  if (open && (seen & (kTouched | kMarked)) == 0) return true;  // nobody came
-  if (!zero || (seen & kMarked) != 0) seen |= SumFlags::kNotMinusZero;
-  const SumFlags flags{seen & ~(kTouched | kMarked)};
-  if (!zero && row < 0 && !flags.special() && Term<T>(old).finite() && finish_window(a, window, count, old, *at)) return true;
-  LongAccumulator<T> sum;
-  sum.add_units(window, a.head->first - 1);
-  for (int limb = 0; row >= 0 && limb < a.limbs; ++limb) {
-    sum.add_units(static_cast<int64_t>(a.limbs_at[limb * a.rows + row]), limb * a.binades);
+__device__ inline bool finish_between(const LimbArgs& a, double least, double most, int64_t count,
+                                      T old, T& out) {
+  if (a.p.include_self) {
+    least = __dadd_rd(least, widen(old));
+    most = __dadd_ru(most, widen(old));
   }
+  if (a.mean) {
+    const double terms = static_cast<double>(count + (a.p.include_self ? 1 : 0));
+    least /= terms;
+    most /= terms;
+  }
+  using Bits = typename FloatTraits<T>::Bits;
+  out = static_cast<T>(most);
+  return least == most || bit_cast<Bits>(static_cast<T>(least)) == bit_cast<Bits>(out);
+}
+
+// The sum where a place has no limbs.
+template <class T>
+__device__ inline bool finish_window(const LimbArgs& a, int64_t window, int64_t count, T old,
+                                     T& out) {
+  const uint64_t exponent = 1023 + FloatTraits<T>::kUnitExponent + a.head->first - 1;
+  const double unit = bit_cast<double>(exponent << 52);
+  return finish_between(a, __ll2double_rd(window) * unit, __ll2double_ru(window) * unit, count, old,
+                        out);
+}
+
+// Writes a place by its exact sum; `add(sum)` adds what is known of it.
+template <class T, class Add>
+__device__ inline void finish_long(const LimbArgs& a, SumFlags flags, int64_t count, T old, T* at,
+                                   Add&& add) {
+  LongAccumulator<T> sum;
+  add(sum);
   sum.add_flags(flags);
   if (a.p.include_self) sum.add(old);
   if (a.mean) {
-    const double quotient = sum.to_double() / static_cast<double>(count + (a.p.include_self ? 1 : 0));
+    const double quotient =
+        sum.to_double() / static_cast<double>(count + (a.p.include_self ? 1 : 0));
     *at = quotient != quotient ? quiet_nan<T>() : static_cast<T>(quotient);
   } else {
     *at = sum.round();
   }
+}
+
+// Writes a place that its window, limbs (where `row` is not negative) and flags decide; false where
+// only its keys can tell whether anybody came. `known`: they were asked.
+template <class T>
+__device__ inline bool finish_cell(const LimbArgs& a, int64_t cell, int64_t window, int64_t row,
+                                   bool known, uint32_t seen, T old, T* at) {
+  seen &= (1u << kRowShift) - 1;
+  const bool zero = window == 0 && row < 0, open = zero && is_open(seen);
+  const int64_t count = a.mean ? static_cast<int64_t>(a.counts[cell]) : 0;
+  if (open && !known) return !(a.mean ? count != 0 : !a.p.include_self || changes_with_zero(old));
+  if (open && (seen & (kTouched | kMarked)) == 0) return true;  // nobody came
+  if (!zero || (seen & kMarked) != 0) seen |= SumFlags::kNotMinusZero;
+  const SumFlags flags{seen & ~(kTouched | kMarked | kLeft)};
+  if (!zero && row < 0 && !flags.special() && Term<T>(old).finite() &&
+      finish_window(a, window, count, old, *at))
+    return true;
+  finish_long(a, flags, count, old, at, [&](LongAccumulator<T>& sum) {
+    sum.add_units(window, a.head->first - 1);
+    for (int limb = 0; row >= 0 && limb < a.limbs; ++limb) {
+      sum.add_units(static_cast<int64_t>(a.limbs_at[limb * a.rows + row]), limb * a.binades);
+    }
+  });
   return true;
+}
+template <class T>
+__device__ inline T* place_of_cell(const LimbArgs& a, int64_t cell) {
+  return reinterpret_cast<T*>(a.p.dst) + offset_of_cell(a.p, cell);
+}
+
+// The first time: what its keys must be asked for is left.
+template <class T>
+__device__ inline void finish_or_leave(const LimbArgs& a, int64_t cell, int64_t window, int64_t row,
+                                       uint32_t seen, T old, T* at) {
+  if (finish_cell(a, cell, window, row, false, seen, old, at)) return;
+  a.flags[cell] = seen | kLeft;
+  a.head->ambiguous = 1;
 }
 
 // The place's row where limbs hold all its terms and do not add up to nothing.
@@ -204,28 +257,31 @@ __device__ inline int64_t dense_row(const LimbArgs& a, int64_t cell) {
   return any != 0 ? cell : -1;
 }
 
-// First every place that its window, limbs or flags decide, but for those of listed updates; then, where there
-// are others, those.
-template <class T, bool Second>
+// Every place that its window, limbs or flags decide, but for those of listed updates.
+template <class T>
 __global__ void __launch_bounds__(kThreads) finish_cells(const __grid_constant__ LimbArgs a) {
   const bool dense = is_dense(a);
-  if (is_bad(a.flag) || (Second ? a.head->ambiguous == 0 : dense && a.dense_elsewhere)) return;
+  if (is_bad(a.flag)) return;
   for (int64_t cell = global_thread(); cell < a.cells; cell += grid_threads()) {
     const uint32_t seen = a.flags[cell];
     if (!dense && seen >> kRowShift != 0) continue;
-    const int64_t window = dense ? 0 : static_cast<int64_t>(a.windows[cell]), row = dense && !a.dense_elsewhere ? dense_row(a, cell) : -1;
-    // What was open is what the first time left alone.
-    if (Second && (window != 0 || row >= 0 || !is_open(seen))) continue;
-    if (!finish_cell<T>(a, cell, window, row, Second)) a.head->ambiguous = 1;
+    T* at = place_of_cell<T>(a, cell);
+    finish_or_leave(a, cell, dense ? 0 : static_cast<int64_t>(a.windows[cell]),
+                    dense ? dense_row(a, cell) : -1, seen, *at, at);
   }
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) finish_listed(const __grid_constant__ LimbArgs a) {
   if (is_dense(a) || is_bad(a.flag)) return;
-  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers); i += grid_threads()) {
-    const int64_t cell = a.listed_cells[i], row = static_cast<int64_t>(a.flags[cell] >> kRowShift) - 1;
-    if (row == i) finish_cell<T>(a, cell, static_cast<int64_t>(a.windows[cell]), row, true);
+  for (int64_t i = global_thread(); i < static_cast<int64_t>(a.head->outliers);
+       i += grid_threads()) {
+    const int64_t cell = a.listed_cells[i];
+    const uint32_t seen = a.flags[cell];
+    const int64_t row = static_cast<int64_t>(seen >> kRowShift) - 1;
+    T* at = place_of_cell<T>(a, cell);
+    if (row == i)
+      finish_cell(a, cell, static_cast<int64_t>(a.windows[cell]), row, true, seen, *at, at);
   }
 }
 
@@ -233,25 +289,33 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) mark_touched(const __grid_constant__ LimbArgs a) {
   if (a.head->ambiguous == 0 || is_bad(a.flag)) return;
   for_each_update<T>(a.p, a.flag, [&](int64_t cell, T value) {
-    const uint32_t seen = a.flags[cell];
-    if (!is_open(seen) || (seen & kMarked) != 0) return;
-    if (Term<T>(value).magnitude() != 0) atomicOr(a.flags + cell, kMarked);
+    if ((a.flags[cell] & (kLeft | kMarked)) == kLeft && Term<T>(value).magnitude() != 0)
+      atomicOr(a.flags + cell, kMarked);
   });
 }
 
-// From windows to the destination.
 template <class T>
-void finish_sums(const Launch& launch, const LimbArgs& a) {
-  const int most = 32 * launch.device.processors, few = 4 * launch.device.processors;
-  const int by_cell = blocks_for(a.cells, kThreads, most);
+__global__ void __launch_bounds__(kThreads) finish_left(const __grid_constant__ LimbArgs a) {
+  if (a.head->ambiguous == 0 || is_bad(a.flag)) return;
+  for (int64_t cell = global_thread(); cell < a.cells; cell += grid_threads()) {
+    const uint32_t seen = a.flags[cell];
+    T* at = place_of_cell<T>(a, cell);
+    if ((seen & kLeft) != 0) finish_cell(a, cell, 0, -1, true, seen, *at, at);
+  }
+}
+
+// From windows to the destination; `finish` launches what writes all but listed places.
+template <class T, class Finish>
+void finish_sums(const Launch& launch, const LimbArgs& a, Finish&& finish) {
+  const int few = 4 * launch.device.processors;
   const int by_listed = blocks_for(a.most_listed, kThreads, few);
   const int seldom = blocks_for(a.p.positions() * a.p.columns(), kThreads, few);
   give_rows<<<by_listed, kThreads, 0, launch.stream>>>(a);
   add_outliers<T><<<by_listed, kThreads, 0, launch.stream>>>(a);
-  finish_cells<T, false><<<by_cell, kThreads, 0, launch.stream>>>(a);
+  finish();
   finish_listed<T><<<by_listed, kThreads, 0, launch.stream>>>(a);
   mark_touched<T><<<seldom, kThreads, 0, launch.stream>>>(a);
-  finish_cells<T, true><<<seldom, kThreads, 0, launch.stream>>>(a);
+  finish_left<T><<<seldom, kThreads, 0, launch.stream>>>(a);
   check_launch("sums");
 }
 

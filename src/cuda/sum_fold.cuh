@@ -7,9 +7,9 @@
 
 namespace sow::detail::cuda {
 
-// As CheckedSum, in one float32: a chunk of the 16-bit types loses so little of it that the bound nearly
-// always leaves one answer, and it takes half the time. Up to a chunk's terms, the bound's own rounding is
-// far within the factor of two that it is widened by.
+// As CheckedSum, in one float32: a chunk of the 16-bit types loses so little of it that the bound
+// nearly always leaves one answer, and it takes half the time. Up to a chunk's terms, the bound's
+// own rounding is far within the factor of two that it is widened by.
 class HalfSum {
  public:
   __device__ void add(float value) {
@@ -28,8 +28,8 @@ class HalfSum {
 template <class T>
 struct SumFold {
   using Stored = T;
-  // One float64 nearly always holds a chunk of float32; a place may meet millions of terms, so chunks are
-  // merged in two.
+  // One float64 nearly always holds a chunk of float32; a place may meet millions of terms, so
+  // chunks are merged in two.
   static constexpr bool kHalf = sizeof(T) == 2;
   using Acc = std::conditional_t<kHalf, HalfSum, CheckedSum<T>>;
   using Partial = CheckedSum<T, 2>;
@@ -45,28 +45,37 @@ struct SumFold {
 
   __device__ Acc start() const { return Acc(); }
   __device__ void add(Acc& acc, T value) const {
-    if constexpr (kHalf) acc.add(widen_narrow(signed_term(value)));
-    else acc.add(signed_term(value));
+    if constexpr (kHalf)
+      acc.add(widen_narrow(signed_term(value)));
+    else
+      acc.add(signed_term(value));
   }
   __device__ Partial start_partial() const { return Partial(); }
-  __device__ Partial to_partial(const Acc& acc) const { return Partial(acc.high(), acc.low(), acc.lost()); }
+  __device__ Partial to_partial(const Acc& acc) const {
+    return Partial(acc.high(), acc.low(), acc.lost());
+  }
   __device__ void merge(Partial& sum, const Partial& other) const { sum.merge(other); }
   __device__ bool finish(const Acc& acc, T old, int64_t count, T& out) const {
-    if constexpr (kHalf) return settle(CheckedSum<T>(acc.high(), 0, acc.lost()), old, count, out);
-    else return settle(acc, old, count, out);
+    if constexpr (kHalf)
+      return settle(CheckedSum<T>(acc.high(), 0, acc.lost()), old, count, out);
+    else
+      return settle(acc, old, count, out);
   }
   __device__ bool finish_partial(const Partial& sum, T old, int64_t count, T& out) const {
     return settle(sum, old, count, out);
   }
 
-  // Of finite terms whose sum is known, before they are negated; `any`: not all were zero. False where the
-  // old value does not fit beside the sum.
-  __device__ bool finish_exact(double sum, bool any, T old, int64_t count, T& out) const {
-    if (negate) sum = any && sum == 0 ? 0.0 : -sum;
-    double error = 0;
-    if (include_self) sum = two_sum(sum, widen(old), error);
-    out = mean ? divided(sum, count) : static_cast<T>(sum);
-    return error == 0;
+  // Of a sum that lies between `least` and `most`, where that tells it. A zero has the sign of
+  // `most`.
+  template <class Bound>
+  __device__ bool finish_between(Bound least, Bound most, int64_t count, T& out) const {
+    out = rounded(most, count);
+    if (least == most)
+      return true;  // infinite by a term of theirs: rounding alone leads one of them there at most
+    const Bound apart = most - least;
+    if (apart - apart != 0) return false;  // something is not finite
+    using Bits = typename FloatTraits<T>::Bits;
+    return bit_cast<Bits>(rounded(least, count)) == bit_cast<Bits>(out);
   }
 
   __device__ void add(Long& sum, T value) const { sum.add(signed_term(value)); }
@@ -82,7 +91,8 @@ struct SumFold {
     if (include_self) sum.add(old);
     return mean ? settle_mean(sum, count, out) : sum.round_to(out);
   }
-  // Division by a count is monotone too: both ends of the interval that holds the sum must give one mean.
+  // Division by a count is monotone too: both ends of the interval that holds the sum must give one
+  // mean.
   template <class Sum>
   __device__ bool settle_mean(const Sum& sum, int64_t count, T& out) const {
     const double high = sum.high(), low = sum.low(), margin = 2 * sum.lost();
@@ -93,7 +103,12 @@ struct SumFold {
     }
     using Bits = typename FloatTraits<T>::Bits;
     out = divided(round_pair<double>(high, step_down(low - margin)), count);
-    return bit_cast<Bits>(out) == bit_cast<Bits>(divided(round_pair<double>(high, step_up(low + margin)), count));
+    return bit_cast<Bits>(out) ==
+           bit_cast<Bits>(divided(round_pair<double>(high, step_up(low + margin)), count));
+  }
+  template <class Bound>
+  __device__ T rounded(Bound sum, int64_t count) const {
+    return mean ? divided(sum, count) : narrow_nearest<T>(sum);
   }
   __device__ T divided(double sum, int64_t count) const {
     const double quotient = sum / static_cast<double>(count + (include_self ? 1 : 0));

@@ -1,0 +1,301 @@
+// The sums of buckets of places whose updates were dealt out: windows, or integers over the whole
+// range of a type where too much lies outside of them, in shared memory.
+#pragma once
+
+#include "cuda/deal.cuh"
+#include "cuda/limbs.cuh"
+
+namespace sow::detail::cuda {
+
+inline constexpr int kFoldThreads = 1024, kPlaceThreads = 1024;
+inline constexpr int kMostCellBits = 14;  // of a bucket's places: 128 KiB of windows
+inline constexpr int kFewBuckets = 256;   // that are made while buckets can be larger
+
+struct PartitionArgs {
+  LimbArgs limbs;
+  Dealing dealing;
+  uint32_t piece;    // records of a bucket that one block takes
+  uint32_t* pieces;  // the first piece of a bucket; one more than buckets
+  int dense_cells;   // whose sums over the whole range fit shared memory together
+};
+
+__device__ inline uint32_t pieces_of(const PartitionArgs& a, uint32_t records) {
+  return (records + a.piece - 1) / a.piece;
+}
+__device__ inline uint32_t pieces_at(const PartitionArgs& a, int bucket) {
+  return a.pieces[bucket + 1] - a.pieces[bucket];
+}
+
+// Where buckets and their pieces begin: one block.
+static __global__ void __launch_bounds__(kPlaceThreads)
+    place_pieces(const __grid_constant__ PartitionArgs a) {
+  const Dealing& d = a.dealing;
+  uint32_t records = 0, pieces = 0;
+  for (int from = 0; from < d.buckets; from += kPlaceThreads) {
+    const int b = from + static_cast<int>(threadIdx.x);
+    const uint32_t count = b < d.buckets ? d.counts[b] : 0, mine = pieces_of(a, count);
+    uint32_t all, all_pieces;
+    const uint32_t before = records + scan_block(count, all),
+                   first = pieces + scan_block(mine, all_pieces);
+    records += all;
+    pieces += all_pieces;
+    if (b >= d.buckets) continue;
+    d.begins[b] = dealt_begin(d, b, before);
+    a.pieces[b] = first;
+  }
+  if (threadIdx.x == 0) a.pieces[d.buckets] = pieces;
+}
+
+// Buckets of several pieces are summed in global memory.
+static __global__ void __launch_bounds__(kThreads)
+    clear_shared(const __grid_constant__ PartitionArgs a) {
+  if (is_bad(a.limbs.flag)) return;
+  for (int b = static_cast<int>(blockIdx.x); b < a.dealing.buckets;
+       b += static_cast<int>(gridDim.x)) {
+    if (pieces_at(a, b) <= 1) continue;
+    const int64_t base = static_cast<int64_t>(b) << a.dealing.bits,
+                  end = min(base + (int64_t{1} << a.dealing.bits), a.limbs.cells);
+    for (int64_t i = base + threadIdx.x; i < end; i += kThreads) a.limbs.windows[i] = 0;
+  }
+}
+
+// Writes what the windows of a bucket decide; `sum(i)` and `is_listed(i)` of its places.
+template <class T, class Sum, class Listed>
+__device__ inline void finish_bucket(const LimbArgs& a, int64_t base, int cells, bool flagged,
+                                     Sum&& sum, Listed&& is_listed) {
+  constexpr int kUnroll = 4;
+  for (int from = static_cast<int>(threadIdx.x); from < cells; from += kUnroll * kFoldThreads) {
+    T* at[kUnroll];
+    T old[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      at[u] = reinterpret_cast<T*>(a.p.dst) +
+              offset_of_cell(a.p, base + min(from + u * kFoldThreads, cells - 1));
+      old[u] = *at[u];
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int i = from + u * kFoldThreads;
+      if (i >= cells) break;
+      const int64_t window = sum(i);
+      if (is_listed(i))
+        a.windows[base + i] = static_cast<unsigned long long>(window);
+      else
+        finish_or_leave(a, base + i, window, -1, flagged ? a.flags[base + i] : 0, old[u], at[u]);
+    }
+  }
+}
+
+// A piece of a bucket a block: windows in shared memory, as low and high words.
+template <class T>
+__global__ void __launch_bounds__(kFoldThreads)
+    fold_buckets(const __grid_constant__ PartitionArgs args) {
+  constexpr int kUnroll = 8;
+  extern __shared__ uint32_t memory[];
+  __shared__ bool flagged;  // whether anything was noted of these places
+  const LimbArgs& a = args.limbs;
+  const Dealing& d = args.dealing;
+  if (is_bad(a.flag) || is_dense(a) || blockIdx.x >= args.pieces[d.buckets]) return;
+  int bucket = 0;  // the last one whose first piece is not beyond this
+  for (int step = kMostDealtBuckets / 2; step > 0; step /= 2) {
+    if (bucket + step < d.buckets && args.pieces[bucket + step] <= blockIdx.x) bucket += step;
+  }
+  const int64_t base = static_cast<int64_t>(bucket) << d.bits;
+  const int cells = static_cast<int>(min(int64_t{1} << d.bits, a.cells - base));
+  uint32_t *low = memory, *high = memory + cells, *listed = memory + 2 * cells;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * cells + (cells + 31) / 32; i += kFoldThreads)
+    memory[i] = 0;
+  if (threadIdx.x == 0) flagged = false;
+  __syncthreads();
+  const uint32_t skipped = (blockIdx.x - args.pieces[bucket]) * args.piece;
+  const uint32_t count = min(args.piece, d.counts[bucket] - skipped);
+  const Dealt* records = d.records + d.begins[bucket] + skipped;
+  const int first = a.head->first, binades = a.binades;
+  for (uint32_t from = threadIdx.x; from < count; from += kUnroll * kFoldThreads) {
+    uint2 record[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      record[u] =
+          __ldcs(reinterpret_cast<const uint2*>(records) + min(from + u * kFoldThreads, count - 1));
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (from + u * kFoldThreads >= count || (record[u].x & kPadding) != 0) continue;
+      const uint32_t cell = record[u].x - static_cast<uint32_t>(base);
+      const T value = bit_cast<T>(static_cast<typename FloatTraits<T>::Bits>(record[u].y));
+      int64_t amount;
+      if (!window_amount(value, first, binades, amount)) {
+        flagged = true;
+        if (note_outlier(a, base + cell, value) == Noted::entry)
+          atomicOr(listed + cell / 32, 1u << cell % 32);
+        continue;
+      }
+      const uint32_t word = static_cast<uint32_t>(amount), before = atomicAdd(low + cell, word);
+      const uint32_t rest = static_cast<uint32_t>(amount >> 32) + (before + word < before ? 1 : 0);
+      if (rest != 0) atomicAdd(high + cell, rest);
+    }
+  }
+  __syncthreads();
+  const auto sum = [&](int i) {
+    return static_cast<int64_t>(static_cast<uint64_t>(high[i]) << 32 | low[i]);
+  };
+  if (pieces_at(args, bucket) == 1) {
+    finish_bucket<T>(a, base, cells, flagged, sum,
+                     [&](int i) { return (listed[i / 32] >> i % 32 & 1) != 0; });
+    return;
+  }
+  for (int i = static_cast<int>(threadIdx.x); i < cells; i += kFoldThreads) {
+    if (sum(i) != 0) atomicAdd(a.windows + base + i, static_cast<unsigned long long>(sum(i)));
+  }
+}
+
+// The places of buckets of several pieces, once rows were given to listed updates.
+template <class T>
+__global__ void __launch_bounds__(kFoldThreads)
+    finish_shared(const __grid_constant__ PartitionArgs args) {
+  const LimbArgs& a = args.limbs;
+  if (is_bad(a.flag) || is_dense(a)) return;
+  for (int b = static_cast<int>(blockIdx.x); b < args.dealing.buckets;
+       b += static_cast<int>(gridDim.x)) {
+    if (pieces_at(args, b) <= 1) continue;
+    const int64_t base = static_cast<int64_t>(b) << args.dealing.bits;
+    const int cells = static_cast<int>(min(int64_t{1} << args.dealing.bits, a.cells - base));
+    finish_bucket<T>(
+        a, base, cells, true, [&](int i) { return static_cast<int64_t>(a.windows[base + i]); },
+        [&](int i) { return a.flags[base + i] >> kRowShift != 0; });
+  }
+}
+
+// -- sums over the whole range
+// -----------------------------------------------------------------------
+
+// Words of a sum of 2^31 terms and its sign. Each begins in the middle of its range, so that it
+// seldom overflows.
+template <class T>
+inline constexpr int kSumWords = (FloatTraits<T>::kRange + 32 + 31) / 32;
+inline constexpr int kMostSumWords = kSumWords<float>;
+inline constexpr uint32_t kMiddle = 1u << 31;
+
+__device__ inline double exp_of_two(int exponent) {
+  return bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
+}
+
+// Adds a finite term to the sum of a cell: words[word][cell], `cells` apart. Who overflows a word
+// sees to the next.
+template <class T>
+__device__ inline void add_to_words(uint32_t* words, int cells, int cell, Term<T> term) {
+  const int shift = term.shift();
+  const uint64_t amount = term.mantissa() << (shift % 32);
+  uint32_t* at = words + (shift / 32) * cells + cell;
+  const bool negative = term.negative();
+  uint32_t add = static_cast<uint32_t>(amount), rest = static_cast<uint32_t>(amount >> 32);
+  for (;;) {
+    if (add != 0) {
+      const uint32_t before = atomicAdd(at, negative ? 0 - add : add);
+      if (negative ? before < add : before + add < before) ++rest;
+    }
+    if (rest == 0) return;
+    add = rest;
+    rest = 0;
+    at += cells;
+  }
+}
+
+// Writes a place by its words, `cells` apart.
+template <class T>
+__device__ inline void finish_words(const LimbArgs& a, int64_t cell, const uint32_t* words,
+                                    int cells) {
+  const uint32_t seen = a.flags[cell];
+  T* at = place_of_cell<T>(a, cell);
+  const T old = *at;
+  const auto part = [&](int i) { return static_cast<int32_t>(words[i * cells] - kMiddle); };
+  uint32_t any = 0;
+  double least = 0, most = 0;
+#pragma unroll
+  for (int i = kSumWords<T> - 1; i >= 0; --i) {
+    any |= static_cast<uint32_t>(part(i));
+    const double term = part(i) * exp_of_two(32 * i + FloatTraits<T>::kUnitExponent);
+    least = __dadd_rd(least, term);
+    most = __dadd_ru(most, term);
+  }
+  if (any == 0) return finish_or_leave(a, cell, 0, -1, seen, old, at);
+  const SumFlags flags{(seen & (kTouched - 1)) | SumFlags::kNotMinusZero};
+  if (!flags.special() && Term<T>(old).finite() && finish_between(a, least, most, 0, old, *at))
+    return;
+  finish_long(a, flags, 0, old, at, [&](LongAccumulator<T>& sum) {
+    for (int i = 0; i < kSumWords<T>; ++i) sum.add_units(part(i), 32 * i);
+  });
+}
+
+// Too many outliers: every bucket is walked once for as many of its places as have room. Few
+// updates of a walk are wanted, so warps put them together before they add.
+template <class T>
+__global__ void __launch_bounds__(kFoldThreads)
+    fold_dense(const __grid_constant__ PartitionArgs args) {
+  constexpr int kUnroll = 8, kWords = kSumWords<T>;
+  using Bits = typename FloatTraits<T>::Bits;
+  extern __shared__ uint32_t words[];
+  __shared__ uint2 waiting_records[kFoldThreads / 32][64];
+  const LimbArgs& a = args.limbs;
+  const Dealing& d = args.dealing;
+  if (is_bad(a.flag) || !is_dense(a)) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  for (int bucket = static_cast<int>(blockIdx.x); bucket < d.buckets;
+       bucket += static_cast<int>(gridDim.x)) {
+    const int64_t bucket_base = static_cast<int64_t>(bucket) << d.bits;
+    const int cells = static_cast<int>(min(int64_t{1} << d.bits, a.cells - bucket_base));
+    const int walks = (cells + args.dense_cells - 1) / args.dense_cells,
+              each = (cells + walks - 1) / walks;
+    const uint32_t end = d.counts[bucket];
+    const uint2* records = reinterpret_cast<const uint2*>(d.records + d.begins[bucket]);
+    for (int part = 0; part < cells; part += each) {
+      const int count = min(each, cells - part);
+      const int64_t base = bucket_base + part;
+      for (int i = static_cast<int>(threadIdx.x); i < count * kWords; i += kFoldThreads)
+        words[i] = kMiddle;
+      __syncthreads();
+      int waiting = 0;
+      const auto add = [&](int at) {
+        const uint2 record = waiting_records[warp][at];
+        const T value = bit_cast<T>(static_cast<Bits>(record.y));
+        const Term<T> term(value);
+        if (term.magnitude() != 0 && term.finite())
+          add_to_words(words, count, static_cast<int>(record.x), term);
+        else
+          note_outlier(a, base + record.x, value);
+      };
+      for (uint32_t from = static_cast<uint32_t>(warp) * 32; from < end;
+           from += kUnroll * kFoldThreads) {
+        uint2 record[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+          const uint32_t at = from + u * kFoldThreads + lane;
+          record[u] = at < end ? records[at] : make_uint2(kPadding, 0);
+        }
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+          const uint32_t cell =
+              record[u].x - static_cast<uint32_t>(base);  // huge where it is padding
+          const bool wanted = cell < static_cast<uint32_t>(count);
+          const unsigned all = __ballot_sync(~0u, wanted);
+          if (wanted)
+            waiting_records[warp][waiting + __popc(all & ((1u << lane) - 1))] =
+                make_uint2(cell, record[u].y);
+          waiting += __popc(all);
+          __syncwarp();
+          if (waiting < 32) continue;
+          waiting -= 32;
+          add(waiting + lane);
+          __syncwarp();
+        }
+      }
+      if (lane < waiting) add(lane);
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < count; i += kFoldThreads)
+        finish_words<T>(a, base + i, words + i, count);
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace sow::detail::cuda
