@@ -370,7 +370,9 @@ void launch_rows(const Launch& launch, FoldArgs a, const Fold& fold) {
   // Blocks of their own rather than a loop: the next one's rows are on their way before the last have come.
   const int blocks = blocks_for(units, kRowThreads / Lanes);
   if (Fold::kRepairs) check(cudaMemsetAsync(a.any_unsettled, 0, sizeof(uint32_t), launch.stream), "fold");
-  fold_heads<Fold, V, Lanes><<<blocks, kRowThreads, 0, launch.stream>>>(a, p, fold);
+  const bool even = a.place_step != 0 && a.row_tiles * a.free.count == 1;
+  if (even) fold_heads<Fold, V, Lanes, true><<<blocks, kRowThreads, 0, launch.stream>>>(a, p, fold);
+  else fold_heads<Fold, V, Lanes, false><<<blocks, kRowThreads, 0, launch.stream>>>(a, p, fold);
   if constexpr (Fold::kRepairs) {
     // Usually there is nothing to do.
     repair_heads<Fold, V, Lanes><<<std::min(blocks, 8 * launch.device.processors), kRowThreads, 0, launch.stream>>>(a, p, fold);

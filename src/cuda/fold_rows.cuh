@@ -9,8 +9,7 @@ namespace sow::detail::cuda {
 
 inline constexpr int kRowThreads = 128;
 // Registers are what keeps rows from being on their way: with more blocks than these they spill.
-template <class Packed>
-inline constexpr int kRowBlocks = sizeof(Packed) == 16 && sizeof(Packed::at[0]) == 2 ? 8 : 9;
+inline constexpr int kRowBlocks = 9;
 template <class Packed>
 inline constexpr int kRowsAhead = sizeof(Packed) == 16 ? 4 : 8;
 
@@ -39,42 +38,35 @@ struct RowUnit {
       dst = 0;  // of its first column: from an item's offset, and from the destination's beginning
 };
 
-// Of any problem. Not inlined: it would take the registers that rows are waited for in.
-template <int V, int Lanes>
-__device__ __noinline__ RowUnit any_row_unit(const FoldArgs& a, const Problem& p, int64_t unit) {
-  RowUnit u;
-  const int64_t tiles = a.row_tiles * a.free.count, most = a.segments.most_shorts;
-  if (unit >= most * tiles) return u;
-  u.tile = unit / most;
-  const int64_t which = unit - u.tile * most;
-  if (which < static_cast<int64_t>(a.segments.counts->shorts)) u.head = a.segments.heads[which];
-  const int64_t free = u.tile / a.row_tiles;
-  const int64_t in_row =
-      ((u.tile - free * a.row_tiles) * Lanes + static_cast<int>(threadIdx.x) % Lanes) * V;
-  u.active = in_row < a.row && u.head.count != 0;
-  if (!u.active) return u;
-  const TilePlace at = tile_place(a, free, in_row);
-  u.src = at.src;
-  u.dst = at.dst + offset_of_place(p, static_cast<int64_t>(u.head.place));
-  return u;
-}
-
-template <int V, int Lanes>
+// Even: places that lie evenly, of one tile each, which is nearly always so.
+template <int V, int Lanes, bool Even>
 __device__ inline RowUnit row_unit(const FoldArgs& a, const Problem& p, int64_t unit) {
-  if (a.place_step == 0 || a.row_tiles * a.free.count != 1)
-    return any_row_unit<V, Lanes>(a, p, unit);
   RowUnit u;
-  if (unit >= a.segments.most_shorts) return u;
-  const Head head = a.segments.heads[unit];
-  if (unit < static_cast<int64_t>(a.segments.counts->shorts)) u.head = head;
-  u.src = static_cast<int>(threadIdx.x) % Lanes * V;
-  u.active = u.src < a.row && u.head.count != 0;
-  u.dst = u.src + u.head.place * a.place_step;
+  const int64_t tiles = Even ? 1 : a.row_tiles * a.free.count, most = a.segments.most_shorts;
+  if (unit >= most * tiles) return u;
+  u.tile = tiles == 1 ? 0 : unit / most;
+  const int64_t which = unit - u.tile * most;
+  const Head head = a.segments.heads[which];
+  if (which < static_cast<int64_t>(a.segments.counts->shorts)) u.head = head;
+  const int lane = static_cast<int>(threadIdx.x) % Lanes;
+  if constexpr (Even) {
+    u.src = lane * V;
+    u.active = u.src < a.row && u.head.count != 0;
+    u.dst = u.src + u.head.place * a.place_step;
+  } else {
+    const int64_t free = a.row_tiles == 1 ? u.tile : u.tile / a.row_tiles;
+    const int64_t in_row = ((u.tile - free * a.row_tiles) * Lanes + lane) * V;
+    u.active = in_row < a.row && u.head.count != 0;
+    if (!u.active) return u;
+    const TilePlace at = tile_place(a, free, in_row);
+    u.src = at.src;
+    u.dst = at.dst + offset_of_place(p, static_cast<int64_t>(u.head.place));
+  }
   return u;
 }
 
-template <class Fold, int V, int Lanes>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocks<Pack<typename Fold::Stored, V>>)
+template <class Fold, int V, int Lanes, bool Even>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
     fold_heads(const __grid_constant__ FoldArgs a, const __grid_constant__ Problem p,
                const __grid_constant__ Fold fold) {
   using Stored = typename Fold::Stored;
@@ -82,7 +74,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<Pack<typename Fold::St
   constexpr int kUnroll = kRowsAhead<Packed>;
   const int in_warp = static_cast<int>(threadIdx.x) % 32, lane = in_warp % Lanes,
             first = in_warp - lane;
-  const auto find = [&] { return row_unit<V, Lanes>(a, p, global_thread() / Lanes); };
+  const auto find = [&] { return row_unit<V, Lanes, Even>(a, p, global_thread() / Lanes); };
   uint32_t begin, count;
   bool active;
   const char* from;

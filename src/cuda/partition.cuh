@@ -46,6 +46,20 @@ static __global__ void __launch_bounds__(kPlaceThreads)
   if (threadIdx.x == 0) a.pieces[d.buckets] = pieces;
 }
 
+// The bucket of a piece, or -1 where there are fewer. Where all are of one piece it is found at
+// once.
+__device__ inline int bucket_of_piece(const PartitionArgs& a, uint32_t piece) {
+  const int buckets = a.dealing.buckets, guess = min(static_cast<int>(piece), buckets - 1);
+  const uint32_t all = a.pieces[buckets], first = a.pieces[guess], end = a.pieces[guess + 1];
+  if (piece >= all) return -1;
+  if (first <= piece && piece < end) return guess;
+  int bucket = 0;  // the last one whose first piece is not beyond this
+  for (int step = kMostDealtBuckets / 2; step > 0; step /= 2) {
+    if (bucket + step < buckets && a.pieces[bucket + step] <= piece) bucket += step;
+  }
+  return bucket;
+}
+
 // Buckets of several pieces are summed in global memory.
 static __global__ void __launch_bounds__(kThreads)
     clear_shared(const __grid_constant__ PartitionArgs a) {
@@ -91,50 +105,51 @@ template <class T>
 __global__ void __launch_bounds__(kFoldThreads)
     fold_buckets(const __grid_constant__ PartitionArgs args) {
   constexpr int kUnroll = 8;
-  extern __shared__ uint32_t memory[];
+  extern __shared__ uint4 memory4[];
+  uint32_t* memory = reinterpret_cast<uint32_t*>(memory4);
   __shared__ bool flagged;  // whether anything was noted of these places
   const LimbArgs& a = args.limbs;
   const Dealing& d = args.dealing;
-  if (is_bad(a.flag) || is_dense(a) || blockIdx.x >= args.pieces[d.buckets]) return;
-  int bucket = 0;  // the last one whose first piece is not beyond this
-  for (int step = kMostDealtBuckets / 2; step > 0; step /= 2) {
-    if (bucket + step < d.buckets && args.pieces[bucket + step] <= blockIdx.x) bucket += step;
-  }
+  const int bucket = bucket_of_piece(args, blockIdx.x);
+  if (bucket < 0 || is_bad(a.flag) || is_dense(a)) return;
   const int64_t base = static_cast<int64_t>(bucket) << d.bits;
   const int cells = static_cast<int>(min(int64_t{1} << d.bits, a.cells - base));
   uint32_t *low = memory, *high = memory + cells, *listed = memory + 2 * cells;
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * cells + (cells + 31) / 32; i += kFoldThreads)
-    memory[i] = 0;
+  const int words = 2 * cells + (cells + 31) / 32;
+  for (int i = static_cast<int>(threadIdx.x); 4 * i < words; i += kFoldThreads)
+    memory4[i] = make_uint4(0, 0, 0, 0);
   if (threadIdx.x == 0) flagged = false;
+  for (int i = 32 * static_cast<int>(threadIdx.x); i < cells; i += 32 * kFoldThreads)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(place_of_cell<T>(a, base + i)));
   __syncthreads();
   const uint32_t skipped = (blockIdx.x - args.pieces[bucket]) * args.piece;
   const uint32_t count = min(args.piece, d.counts[bucket] - skipped);
-  const Dealt* records = d.records + d.begins[bucket] + skipped;
+  const uint2* records = reinterpret_cast<const uint2*>(d.records + d.begins[bucket] + skipped);
   const int first = a.head->first, binades = a.binades;
-  for (uint32_t from = threadIdx.x; from < count; from += kUnroll * kFoldThreads) {
+  const auto add = [&](uint2 record) {
+    if ((record.x & kPadding) != 0) return;
+    const uint32_t cell = record.x - static_cast<uint32_t>(base);
+    const T value = bit_cast<T>(static_cast<typename FloatTraits<T>::Bits>(record.y));
+    int64_t amount;
+    if (!window_amount(value, first, binades, amount)) {
+      flagged = true;
+      if (note_outlier(a, base + cell, value) == Noted::entry)
+        atomicOr(listed + cell / 32, 1u << cell % 32);
+      return;
+    }
+    const uint32_t word = static_cast<uint32_t>(amount), before = atomicAdd(low + cell, word);
+    const uint32_t rest = static_cast<uint32_t>(amount >> 32) + (before + word < before ? 1 : 0);
+    if (rest != 0) atomicAdd(high + cell, rest);
+  };
+  uint32_t from = threadIdx.x;
+  for (; from + (kUnroll - 1) * kFoldThreads < count; from += kUnroll * kFoldThreads) {
     uint2 record[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      record[u] =
-          __ldcs(reinterpret_cast<const uint2*>(records) + min(from + u * kFoldThreads, count - 1));
-    }
+    for (int u = 0; u < kUnroll; ++u) record[u] = __ldcs(records + from + u * kFoldThreads);
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (from + u * kFoldThreads >= count || (record[u].x & kPadding) != 0) continue;
-      const uint32_t cell = record[u].x - static_cast<uint32_t>(base);
-      const T value = bit_cast<T>(static_cast<typename FloatTraits<T>::Bits>(record[u].y));
-      int64_t amount;
-      if (!window_amount(value, first, binades, amount)) {
-        flagged = true;
-        if (note_outlier(a, base + cell, value) == Noted::entry)
-          atomicOr(listed + cell / 32, 1u << cell % 32);
-        continue;
-      }
-      const uint32_t word = static_cast<uint32_t>(amount), before = atomicAdd(low + cell, word);
-      const uint32_t rest = static_cast<uint32_t>(amount >> 32) + (before + word < before ? 1 : 0);
-      if (rest != 0) atomicAdd(high + cell, rest);
-    }
+    for (int u = 0; u < kUnroll; ++u) add(record[u]);
   }
+  for (; from < count; from += kFoldThreads) add(__ldcs(records + from));
   __syncthreads();
   const auto sum = [&](int i) {
     return static_cast<int64_t>(static_cast<uint64_t>(high[i]) << 32 | low[i]);
