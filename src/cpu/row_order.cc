@@ -29,7 +29,7 @@ RowOrder::RowOrder(const Transfer& transfer, const Canonical& canonical, int wor
       sources_(item_sources(transfer, canonical)),
       workers_(workers),
       capacity_(canonical.item_count),
-      run_(is_run()),
+      run_(is_run(transfer, canonical)),
       shares_(workers, carver) {
   const int bits = bits_of(places_.count());
   passes_ = (bits + tuning::kDigitBits - 1) / tuning::kDigitBits;
@@ -70,13 +70,14 @@ void RowOrder::take_memory(Carver& carver) {
 }
 
 bool RowOrder::can_check(const Transfer& transfer, const Canonical& canonical) {
-  return CodeReader::can_decode(transfer, canonical, item_places(transfer));
+  return is_run(transfer, canonical) &&
+         CodeReader::can_decode(transfer, canonical, item_places(transfer));
 }
 
-bool RowOrder::is_run() const {
-  return canonical_.items.size() == 1 && transfer_.src_index.empty() &&
-         transfer_.bounds != Bounds::drop &&
-         (transfer_.src.data == nullptr || canonical_.items[0].src > 0);
+bool RowOrder::is_run(const Transfer& transfer, const Canonical& canonical) {
+  return canonical.items.size() == 1 && transfer.src_index.empty() &&
+         transfer.bounds != Bounds::drop &&
+         (transfer.src.data == nullptr || canonical.items[0].src > 0);
 }
 
 void RowOrder::build(const OuterBase& base) {

@@ -71,7 +71,7 @@ class RowOrder {
   };
 
   // One run of keys and sources, of which none is left out: item i is read at i.
-  bool is_run() const;
+  static bool is_run(const Transfer& transfer, const Canonical& canonical);
   void take_memory(Carver& carver);
   void decode(const OuterBase& base, int worker);
   void decode_run(const OuterBase& base, int worker);

@@ -197,5 +197,33 @@ TEST(RowsInOrder, ABadKeyWritesNothing) {
   }
 }
 
+// Rows whose sources are walked backwards are read another way, which must check their keys too.
+TEST(Rows, ABadKeyOfFlippedSourcesWritesNothing) {
+  for (const int64_t items : {4, 3000}) {
+    for (const int64_t bad : {int64_t{5}, int64_t{-6}, int64_t{INT32_MAX}}) {
+      std::vector<int64_t> keys(static_cast<size_t>(items), 2);
+      keys[static_cast<size_t>(items / 2)] = bad;
+      const Tensor index = Tensor::of(keys, {items});
+      const Tensor rows = Tensor::ones({items, 15}, DType::float32);
+      const Dims strides = {-15, 1};
+      const Tensor src = Tensor::wrap({static_cast<float*>(rows.data()) + (items - 1) * 15,
+                                       DType::float32,
+                                       {items, 15},
+                                       &strides,
+                                       {},
+                                       true,
+                                       {}});
+      for (const Strategy* strategy : cpu_strategies()) {
+        const ForceStrategy forced(strategy->name);
+        const Tensor x = Tensor::zeros({5, 15}, DType::float32);
+        EXPECT_THROW(index_reduce_(x, 0, index, src, Reduce::add), Error) << strategy->name;
+        const float* data = static_cast<const float*>(x.data());
+        EXPECT_TRUE(std::all_of(data, data + 75, [](float value) { return value == 0.0f; }))
+            << strategy->name;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sow::detail
