@@ -76,13 +76,49 @@ class BlockFold {
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_ || rests_.count > WindowRests::kFew) flush();
   }
-  // The same for a fold that will be merged: its sums are in accumulators in the end.
+  // The same for a fold that will be merged. Folds that were given the same range, which the values
+  // are likely to be in, nearly always end in the same window.
   template <class Read>
-  void add_to_merge(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
+  void add_to_merge(const KeyedValues& keys, int64_t first, int64_t last, Read&& read,
+                    const WindowRange* likely) {
     if (window_ == nullptr) return add_wide(keys, first, last, read);
     clear_units();
+    if (likely != nullptr) frame_.guess(*likely, batch_, *window_);
     add_frames(keys, first, last, read);
-    flush();
+    minus_zeros_ |= frame_.minus_zeros;
+    if (wide_) return flush();
+    spread_ = changes();
+  }
+  // Whether the cells of these folds can be merged as they are. Otherwise, and where there are no
+  // windows, all of them must move to accumulators first.
+  template <class Folds>
+  static bool share_window(const Folds& folds, int count) {
+    int64_t rests = 0;
+    double most = 0;
+    for (int i = 0; i < count; ++i) {
+      const BlockFold& fold = *folds[i];
+      if (fold.window_ == nullptr || fold.wide_ || fold.frame_.limit == 0 ||
+          fold.frame_.exponent != folds[0]->frame_.exponent) {
+        return false;
+      }
+      rests += fold.rests_.count;
+      most += static_cast<double>(fold.spread_) + 1;
+    }
+    return rests <= WindowRests::kFew && most < 0x1p62;
+  }
+  void leave_window() {
+    if (window_ != nullptr && !wide_) flush();
+  }
+  void merge_units(const BlockFold& later, int64_t begin, int64_t end) {
+    const int words = window_->words;
+    for (int64_t i = begin * words; i < end * words; ++i) units_[i] += later.units_[i];
+    if (!counted_) return;
+    for (int64_t i = begin; i < end; ++i) cells_.counts[i] += later.cells_.counts[i];
+  }
+  void merge_rests(const BlockFold& later) {
+    std::copy_n(later.rests_.values, later.rests_.count, rests_.values + rests_.count);
+    std::copy_n(later.rests_.cells, later.rests_.count, rests_.cells + rests_.count);
+    rests_.count += later.rests_.count;
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
     kernels_.merge(cells_, later.cells_, begin, end);
@@ -238,7 +274,7 @@ class BlockFold {
   // One window after the other: sums move to accumulators when the next one needs other units.
   template <class Read>
   void add_frames(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
-    left_ = 0;
+    left_ = frame_.limit > 0 ? frame_.capacity() : 0;
     rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
     patience_ = kFlushes * count_;
     bool good = true;
@@ -294,15 +330,19 @@ class BlockFold {
     left_ -= taken;
     patience_ += taken / kFlushUpdates;
     if (left_ > 0 || taken == 0) return;
-    uint64_t changes = 0;  // from one bit to the next: a cell is below the highest of them
-    for (int64_t i = 0; i < count_ * window_->words; ++i) {
-      const auto cell = static_cast<uint64_t>(units_[i]);
-      changes |= cell ^ cell << 1;
-    }
-    left_ = frame_.capacity_over(changes);
+    left_ = frame_.capacity_over(changes());
     if (left_ >= batch_ / 4) return;
     flush();
     left_ = frame_.capacity();
+  }
+  // The bits in which a cell differs from the next: it is below the highest of them.
+  uint64_t changes() const {
+    uint64_t found = 0;
+    for (int64_t i = 0; i < count_ * window_->words; ++i) {
+      const auto cell = static_cast<uint64_t>(units_[i]);
+      found |= cell ^ cell << 1;
+    }
+    return found;
   }
   void flush() {
     open_wide();
@@ -348,6 +388,7 @@ class BlockFold {
   int64_t count_ = 0;
   Window frame_;
   int64_t left_ = 0;      // updates that the window takes without looking at its cells
+  uint64_t spread_ = 0;   // of the cells that will be merged
   int64_t patience_ = 0;  // with values that need another window, in cells to be emptied
   bool counted_ = false;  // the window counts updates
   bool wide_ = false;     // the accumulators are open

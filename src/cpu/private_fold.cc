@@ -63,26 +63,53 @@ class PrivateFold {
   bool run() {
     const int workers = layout_.workers;
     const int64_t cells = layout_.places.count();
+    look_ahead();
     std::atomic<bool> bad{false};
     parallel_team(workers, [&](Team& team) {
       team.each(workers, [&](int w, int) {
         if (!fold_share(w)) bad = true;
       });
       if (bad || workers == 1) return;
+      team.one([&] { in_window_ = BlockFold::share_window(folds_, workers); });
+      if (!in_window_) team.each(workers, [&](int w, int) { folds_[w]->leave_window(); });
       team.each(workers, [&](int w, int) {
+        const int64_t begin = cells * w / workers, end = cells * (w + 1) / workers;
         for (int other = 1; other < workers; ++other) {
-          folds_[0]->merge(*folds_[other], cells * w / workers, cells * (w + 1) / workers);
+          if (in_window_) {
+            folds_[0]->merge_units(*folds_[other], begin, end);
+          } else {
+            folds_[0]->merge(*folds_[other], begin, end);
+          }
         }
       });
     });
     if (bad) return false;
-    for (int other = 1; other < workers; ++other) folds_[0]->note_merged(*folds_[other]);
+    for (int other = 1; other < workers; ++other) {
+      if (in_window_) folds_[0]->merge_rests(*folds_[other]);
+      folds_[0]->note_merged(*folds_[other]);
+    }
     folds_[0]->finish([&] { repair(); });
     return true;
   }
 
  private:
   int64_t first_of(int w) const { return layout_.updates * w / layout_.workers; }
+
+  // The first values of some shares, where they are to be had quickly: all workers then begin with
+  // the same window.
+  void look_ahead() {
+    constexpr int kMostShares = 8;
+    if (layout_.workers == 1 || layout_.window == nullptr) return;
+    const CodeReader reader(transfer_, flat_, kernels_, layout_.places);
+    const char* values = reader.values_of(outer_base(flat_, 0));
+    if (values == nullptr) return;
+    WindowRange range;
+    for (int w = 0; w < std::min(layout_.workers, kMostShares); ++w) {
+      const int64_t count = std::min<int64_t>(first_of(w + 1) - first_of(w), kTileItems);
+      layout_.window->scan(values + first_of(w) * kernels_.value_size, count, range);
+    }
+    likely_ = range;
+  }
 
   bool fold_share(int w) {
     // Only the first share meets the old values.
@@ -102,7 +129,7 @@ class PrivateFold {
     };
     const KeyedValues keys = reader.keys_of(base);
     if (layout_.workers > 1) {
-      fold.add_to_merge(keys, first_of(w), first_of(w + 1), read);
+      fold.add_to_merge(keys, first_of(w), first_of(w + 1), read, likely_ ? &*likely_ : nullptr);
     } else {
       fold.add(keys, first_of(w), first_of(w + 1), read);
     }
@@ -129,6 +156,8 @@ class PrivateFold {
   Block block_;
   char* memory_;
   size_t bytes_;
+  std::optional<WindowRange> likely_;
+  bool in_window_ = false;  // shares are merged as the numbers of one window
   std::array<std::optional<BlockFold>, kMostWorkers> folds_;
 };
 
@@ -201,7 +230,8 @@ bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
   return layout.kernels->merges && layout.updates < kCellTag &&
-         layout.places.count() <= tuning::kPrivateCells;
+         layout.places.count() <=
+             (layout.window != nullptr ? tuning::kPrivateWindows : tuning::kPrivateCells);
 }
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
@@ -222,9 +252,9 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
                                                          : 4 + layout.kernels->state_size);
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
-  const double batches = 1 + updates / (layout.workers * 4.0 * tuning::kWindowUpdates);
+  const double cell = layout.window != nullptr ? tuning::join_ns(bytes) : tuning::kMergeNs;
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs +
-         cells * (tuning::kMergeNs + (layout.window != nullptr ? batches * tuning::kFlushNs : 0)) +
+         cells * cell +
          updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }
 

@@ -186,14 +186,6 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
   return worker_bytes(t, c, layout) * static_cast<size_t>(layout.workers);
 }
 
-// What a cell costs more when the updates of a position are too many for one window.
-double batches_ns(const Transfer& t, const Canonical& c) {
-  const double batches =
-      static_cast<double>(c.item_count) / static_cast<double>(4 * tuning::kWindowUpdates);
-  if (batches <= 1 || window_kernels(t.dtype, t.reduce) == nullptr) return 0;
-  return tuning::kMergeNs + batches * tuning::kFlushNs;
-}
-
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
   const size_t bytes = worker_bytes(t, c, layout);
@@ -204,7 +196,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
     const tuning::BlockNs ns = block_ns(*layout.kernels, window_kernels(t.dtype, t.reduce),
                                         static_cast<double>(c.item_count) / cells);
     each = ns.update + tuning::miss_ns(static_cast<double>(bytes));
-    once = cells * (ns.cell + batches_ns(t, c));
+    once = cells * ns.cell;
   } else if (layout.way == Way::sparse) {
     each = tuning::kSparseNs + tuning::miss_ns(cells * layout.kernels->value_size);
   } else {

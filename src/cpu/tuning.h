@@ -5,8 +5,9 @@
 
 namespace sow::detail::tuning {
 
-// Long accumulators that are in use at a time while refused sums are repaired, per worker.
-inline constexpr int64_t kRepairBytes = 256 * 1024;
+// Long accumulators that are in use at a time while refused sums are repaired, per worker. Few are
+// refused; with room for more, folds of 16,384 updates and places were over their budget of memory.
+inline constexpr int64_t kRepairBytes = 64 * 1024;
 
 // Fewer element updates than this are done on the calling thread: waking another costs some
 // microseconds.
@@ -37,12 +38,17 @@ inline constexpr int64_t kRoomItems = 32768;
 inline constexpr int64_t kLongItems = 2048;
 inline constexpr int64_t kChunkItems = 1024;
 
-// Destinations up to this size may have a copy a worker: larger ones leave the second-level cache.
+// Destinations up to this size may have a copy a worker: larger ones leave the second-level cache;
+// sums through windows, whose cells are read and written less often, may do so. 2^22 float32 sums
+// to 65,536, 131,072, 262,144 and 524,288 places: 2.4, 3.0, 3.9 and 6.0 ms, dealt out 5.8 to 8.1;
+// maxima of 131,072 places 7.6, dealt out 5.4 (2 cores of a Zen 4 class EPYC, 2026-11-15).
 inline constexpr int64_t kPrivateCells = 65536;
+inline constexpr int64_t kPrivateWindows = 524288;
 
 // A bucket of the partition: its cells, or its part of the destination, stay in the second-level
 // cache. 2^23 updates are dealt to 32, 64, 128 and 256 buckets in 12.4, 12.7, 10.8 and 8.4 ms
-// (2 cores of a Zen 4 class EPYC, 2026-11-15): where a bucket is met again too soon, its update waits.
+// (2 cores of a Zen 4 class EPYC, 2026-11-15): where a bucket is met again too soon, its update
+// waits.
 inline constexpr int64_t kBucketBytes = 512 * 1024;
 inline constexpr int64_t kBuckets = 256;
 inline constexpr int64_t kMostBuckets = 1024;
@@ -53,11 +59,11 @@ inline constexpr int kFewestBucketBits = 10;
 inline constexpr int64_t kHashedPlaces = 32;
 inline constexpr int64_t kSparsePlaces = 2;
 
-// Blocks of the destination whose lines are all sent for before they are updated, the first by reading
-// through it, each next one while the one before is worked on: up to this size, and no more than so
-// many lines an update. 1024 sums into each of 1024 blocks of 8192 float32: 6.1 ms without, 2.3 when
-// each is read through, 1.7 when the next one is sent for (loops of a prototype, 2 cores of a Zen 4
-// class EPYC, 2026-11-15).
+// Blocks of the destination whose lines are all sent for before they are updated, the first by
+// reading through it, each next one while the one before is worked on: up to this size, and no more
+// than so many lines an update. 1024 sums into each of 1024 blocks of 8192 float32: 6.1 ms
+// without, 2.3 when each is read through, 1.7 when the next one is sent for (loops of a prototype,
+// 2 cores of a Zen 4 class EPYC, 2026-11-15).
 inline constexpr int64_t kTouchedBytes = 256 * 1024;
 inline constexpr int64_t kTouchedLines = 2;
 
@@ -70,8 +76,8 @@ inline constexpr int64_t kTouchedLines = 2;
 inline constexpr double kCallNs = 100;
 inline constexpr double kRegionNs = 4000;
 // Threads that sleep until they are called take 20 to 50 us to come: what a strategy must save at
-// least where the other way is to work alone (30,000 float32 sums to 1,000 places: 24 us alone, 49 on
-// two threads that slept).
+// least where the other way is to work alone (30,000 float32 sums to 1,000 places: 24 us alone, 49
+// on two threads that slept).
 inline constexpr double kTeamNs = 25000;
 inline constexpr double kTaskNs = 60;
 inline constexpr double kNeverNs = 1e12;  // too small a problem for this strategy
@@ -92,7 +98,6 @@ inline constexpr double kOwnedNs = 4;
 inline constexpr double kLastUpdateNs = 0.4;
 inline constexpr double kLastPlaceNs = 12;
 inline constexpr double kMergeNs = 6;
-inline constexpr double kFlushNs = 2;
 inline constexpr double kPartitionNs = 3;
 inline constexpr double kOrderNs = 150;
 
@@ -125,17 +130,21 @@ inline constexpr double kShortCellNs = 0.5;
 
 // A block of cells: an update, and what opening, emptying and writing a cell cost. Windows are
 // 64-bit integers, accumulators may refuse, the rest are single numbers. float32, float64 sums and
-// float32 maxima of 10,000 updates to 5,000 places: 12, 44 and 19 us (2 cores of a Zen 4 class
+// float32 maxima of 10,000 updates to 5,000 places: 9, 44 and 19 us (2 cores of a Zen 4 class
 // EPYC, 2026-11-15).
 struct BlockNs {
   double update, cell;
 };
-inline constexpr BlockNs kWindowBlock = {1.0, 0.5};
+inline constexpr BlockNs kWindowBlock = {0.65, 0.45};
 inline constexpr BlockNs kAccumulatorBlock = {3.4, 2.0};
 inline constexpr BlockNs kNumberBlock = {1.3, 0.8};
 // 300,000 float32 maxima of 60,000 places 0.87 ms, of 1,000 places 0.27 ms, on one thread.
 inline constexpr BlockNs kExtremeBlock = {2.4, 0.8};
 inline constexpr BlockNs kOftenBlock = {0.85, 0.8};
+
+// Emptying, merging and writing a cell of windows that each worker has: 65,536 float32 sums to
+// 16,384 and 65,536 places 40 and 84 us, 2^18 to 262,144 and 524,288 places 1.1 and 2.2 ms.
+inline double join_ns(double bytes) { return bytes <= 512e3 ? 1 : 4; }
 
 // What a random access costs more when it goes to so many bytes: 8-byte cells and 4-byte places, on
 // the same machine (1 MB second-level, 32 MB third-level cache).
