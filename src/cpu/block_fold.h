@@ -6,6 +6,7 @@
 
 #include "cpu/cell_fold.h"
 #include "cpu/pair_kernels.h"
+#include "cpu/touch.h"
 #include "cpu/tuning.h"
 #include "cpu/window_sum.h"
 #include "transfer/canonical.h"
@@ -43,7 +44,8 @@ class BlockFold {
                           : carver.take<int64_t>(cells * window->words);
     }
     if (kernels.long_size > 0) {
-      slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1, cells / 4 + 1);
+      slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1,
+                                   std::min(cells / 4, updates / 16) + 1);
       refused_.offsets = carver.take<int64_t>(slots_);
       refused_.cells = carver.take<uint32_t>(slots_);
       repairs_.longs = carver.take<char>(slots_ * kernels.long_size);
@@ -307,6 +309,11 @@ class BlockFold {
       if (count == 0 || (taken == some && some > 0)) continue;
       if (next_frame(values, count)) continue;
       open_wide();
+      // Parts are read one after the other, and accumulators leave time to fetch the next.
+      for (int64_t i = 0; i < count; i += 8) {
+        send_for(soon == nullptr ? values : soon, i * 8);
+        send_for(values, (i + kTileItems) * kernels_.value_size);
+      }
       return kernels_.add_to_block(cells_, ids, values, count);
     }
   }

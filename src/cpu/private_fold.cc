@@ -247,14 +247,17 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
     return tuning::kCallNs + (layout.workers > 1 ? tuning::kTeamNs : 0) +
            cells * tuning::kLastPlaceNs + updates * tuning::kLastUpdateNs / layout.workers;
   }
-  if (layout.workers == 1) return tuning::kNeverNs;  // "tile" does that
   const double bytes = cells * (layout.window != nullptr ? 8 * layout.window->words
                                                          : 4 + layout.kernels->state_size);
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
+  const double size = over_budget(t, c, workspace(t, c, threads));
+  if (layout.workers == 1) {  // as "tile" does, where that has room for it
+    return size + 2 * tuning::kCallNs + cells * ns.cell +
+           updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c));
+  }
   const double cell = layout.window != nullptr ? tuning::join_ns(bytes) : tuning::kMergeNs;
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs +
-         cells * cell +
+  return size + tuning::kCallNs + tuning::kTeamNs + cells * cell +
          updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }
 
