@@ -222,7 +222,7 @@ SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, con
   T* to = reinterpret_cast<T*>(block.first);
   int64_t i = begin;
   for (; i + 8 <= end; i += 8) {
-    if (refused.count + 8 > room) break;
+    if (refused.count + 8 >= room) break;  // one by one, so that it can stop where room ends
     for (uint32_t left = each.write(cells + i, to + i); left != 0; left &= left - 1) {
       const int64_t cell = i + __builtin_ctz(left);
       refused.cells[refused.count] = static_cast<uint32_t>(cell);
