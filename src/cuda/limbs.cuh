@@ -186,12 +186,18 @@ __device__ inline bool finish_between(const LimbArgs& a, double least, double mo
   return least == most || bit_cast<Bits>(static_cast<T>(least)) == bit_cast<Bits>(out);
 }
 
+// What a window counts.
+template <class T>
+__device__ inline double window_unit(const LimbArgs& a) {
+  const uint64_t exponent = 1023 + FloatTraits<T>::kUnitExponent + a.head->first - 1;
+  return bit_cast<double>(exponent << 52);
+}
+
 // The sum where a place has no limbs.
 template <class T>
 __device__ inline bool finish_window(const LimbArgs& a, int64_t window, int64_t count, T old,
                                      T& out) {
-  const uint64_t exponent = 1023 + FloatTraits<T>::kUnitExponent + a.head->first - 1;
-  const double unit = bit_cast<double>(exponent << 52);
+  const double unit = window_unit<T>(a);
   return finish_between(a, __ll2double_rd(window) * unit, __ll2double_ru(window) * unit, count, old,
                         out);
 }

@@ -23,21 +23,29 @@ __device__ uint32_t load_bits(const Problem& p, int64_t src) {
 enum class Carry { position, offset, value };
 
 // Dropped items go to the end, behind every place; where a key is bad nothing will be written. With
-// `keys` null the items alone are written, in their own order.
-template <class U>
+// `keys` null the items alone are written, in their own order. Plain: a plain problem whose items are
+// no values, with more keys on their way.
+template <class U, bool Plain>
 __global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ Problem p, Carry carry, U* keys,
                                                        U* items, Flag* flag) {
-  constexpr int kUnroll = 4;
+  constexpr int kUnroll = Plain ? 8 : 4;
   const int64_t count = p.outer_count * p.item_count, step = grid_threads();
   const U last = static_cast<U>(p.bounds == Bounds::drop ? p.places : 0);
   bool bad = false;
   for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
     Item item[kUnroll];
     uint32_t bits[kUnroll];
-    decode_batch(p, first, step, count, item, bad);
+    if constexpr (Plain) {
+      uint32_t place[kUnroll];
+      read_items<true>(p, first, step, count, place, bits, bad);
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (carry == Carry::value && item[u].place >= 0) bits[u] = load_bits(p, item[u].src);
+      for (int u = 0; u < kUnroll; ++u) item[u] = {0, bits[u], place[u] == kNowhere ? -1 : static_cast<int64_t>(place[u])};
+    } else {
+      decode_batch(p, first, step, count, item, bad);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        if (carry == Carry::value && item[u].place >= 0) bits[u] = load_bits(p, item[u].src);
+      }
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -48,27 +56,6 @@ __global__ void __launch_bounds__(kThreads) make_items(const __grid_constant__ P
       if (carry == Carry::position) items[i] = static_cast<U>(i);
       else if (!kept) items[i] = 0;
       else items[i] = carry == Carry::value ? static_cast<U>(bits[u]) : static_cast<U>(p.src == nullptr ? 0 : item[u].src);
-    }
-  }
-  if (bad) mark_bad(flag);
-}
-
-// The same for a plain problem whose items are no values, with more keys on their way.
-__global__ void __launch_bounds__(kThreads) make_plain_items(const __grid_constant__ Problem p, Carry carry, uint32_t* keys,
-                                                             uint32_t* items, Flag* flag) {
-  constexpr int kUnroll = 8;
-  const int64_t count = p.outer_count * p.item_count, step = grid_threads();
-  const uint32_t last = static_cast<uint32_t>(p.bounds == Bounds::drop ? p.places : 0);
-  bool bad = false;
-  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
-    uint32_t place[kUnroll], src[kUnroll];
-    read_items<true>(p, first, step, count, place, src, bad);
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t i = first + u * step;
-      if (i >= count) continue;
-      keys[i] = place[u] == kNowhere ? last : place[u];
-      items[i] = carry == Carry::position ? static_cast<uint32_t>(i) : p.src == nullptr ? 0 : src[u];
     }
   }
   if (bad) mark_bad(flag);
@@ -325,10 +312,10 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
   } else {
     const size_t bytes = carve_sort<U>(carver, p, keys, values, scratch);
     if (sizeof(U) == 4 && is_plain(p) && carried(p) != Carry::value) {
-      make_plain_items<<<std::min(blocks, 8 * launch.device.processors), kThreads, 0, launch.stream>>>(
-          p, carried(p), reinterpret_cast<uint32_t*>(keys[0]), reinterpret_cast<uint32_t*>(values[0]), launch.flag);
+      make_items<U, true><<<std::min(blocks, 8 * launch.device.processors), kThreads, 0, launch.stream>>>(
+          p, carried(p), keys[0], values[0], launch.flag);
     } else {
-      make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), keys[0], values[0], launch.flag);
+      make_items<U, false><<<blocks, kThreads, 0, launch.stream>>>(p, carried(p), keys[0], values[0], launch.flag);
     }
     sort_pairs<U>(keys, values, count, key_bits(p), scratch, bytes, launch.stream);
   }
@@ -354,7 +341,7 @@ void list_in_order(const Launch& launch, Carver& carver, const Lists& lists, Seg
   const Problem& p = launch.problem;
   U* items = carver.take<U>(p.positions());
   const int blocks = blocks_for(p.positions(), 4 * kThreads, 32 * launch.device.processors);
-  make_items<U><<<blocks, kThreads, 0, launch.stream>>>(p, Carry::offset, nullptr, items, launch.flag);
+  make_items<U, false><<<blocks, kThreads, 0, launch.stream>>>(p, Carry::offset, nullptr, items, launch.flag);
   list_equal<<<blocks_for(p.outer_count, kThreads, 4096), kThreads, 0, launch.stream>>>(p, lists.shorts, lists.longs,
                                                                                         lists.counts);
   out.items = items;
