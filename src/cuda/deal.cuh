@@ -59,7 +59,7 @@ inline Dealing plan_dealing(int64_t count, int64_t places, int bits) {
   d.bits = bits;
   d.buckets = static_cast<int>(((places - 1) >> bits) + 1);
   d.count = count;
-  d.unit = d.buckets <= 2048 ? kSectorRecords : 1;
+  d.unit = d.buckets <= 1024 ? kSectorRecords : 1;  // 90 KiB of shared memory at most
   const int64_t tiles = (count + kDealTile - 1) / kDealTile;
   const int64_t runs = std::min(count, tiles * d.buckets), most = count + runs * (d.unit - 1);
   const int64_t expected = std::max(most, count / 8 * 9 + runs * (d.unit / 2));

@@ -86,7 +86,7 @@ bool supports(const Case& c) {
   const int64_t cells = cell_count(p);
   return fits_problem(c.transfer, c.canonical) && is_simple_problem(p) &&
          p.positions() < (int64_t{1} << 30) && p.positions() > 0 && cells > 0 &&
-         (cells >> kMostCellBits) < kMostDealtBuckets && c.device.shared_bytes >= (200 << 10);
+         (cells >> kMostCellBits) < kMostDealtBuckets && c.device.shared_bytes >= (144 << 10);
 }
 
 double cost(const Case& c) {
