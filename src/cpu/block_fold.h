@@ -16,7 +16,7 @@ namespace sow::detail {
 // `each` is the number of updates that a worker has for a cell.
 inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels* window,
                                 double each) {
-  if (window != nullptr) return tuning::kWindowBlock;
+  if (window != nullptr) return window->words > 1 ? tuning::kWideWindowBlock : tuning::kWindowBlock;
   if (kernels.add_often != nullptr) {
     return each >= tuning::kOftenUpdates ? tuning::kOftenBlock : tuning::kExtremeBlock;
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
+#include "cpu/touch.h"
 #include "cpu/transfer_facts.h"
 #include "cpu/tuning.h"
 #include "cpu/update_reader.h"
@@ -47,13 +49,28 @@ class DirectWalk {
   void move_rows(const OuterBase& base) {
     const int64_t size = kernels_.value_size;
     const size_t bytes = static_cast<size_t>(canonical_.row.size * size);
-    reader_.read_places(base, 0, canonical_.item_count, kTileItems,
-                        [&](const int64_t* to, const int64_t* from, int count, bool) {
-                          for (int i = 0; i < count; ++i) {
-                            std::memcpy(transfer_.dst.data + to[i] * size,
-                                        transfer_.src.data + from[i] * size, bytes);
-                          }
-                        });
+    const auto move = [&](auto length) {
+      reader_.read_places(base, 0, canonical_.item_count, kTileItems,
+                          [&](const int64_t* to, const int64_t* from, int count, bool) {
+                            for (int i = 0; i < count; ++i) {
+                              std::memcpy(transfer_.dst.data + to[i] * size,
+                                          transfer_.src.data + from[i] * size, length());
+                            }
+                          });
+    };
+    // A call for each short row costs more than the row.
+    switch (bytes) {
+      case 8:
+        return move(std::integral_constant<size_t, 8>{});
+      case 16:
+        return move(std::integral_constant<size_t, 16>{});
+      case 32:
+        return move(std::integral_constant<size_t, 32>{});
+      case 64:
+        return move(std::integral_constant<size_t, 64>{});
+      default:
+        return move([bytes] { return bytes; });
+    }
   }
 
   const Transfer& transfer_;
@@ -62,19 +79,34 @@ class DirectWalk {
   UpdateReader reader_;
 };
 
+// What an element costs that goes straight to its place.
+inline double element_ns(const Transfer& t) {
+  if (t.reduce == Reduce::assign) return tuning::kMoveNs;
+  const bool extreme = t.reduce == Reduce::amax || t.reduce == Reduce::amin;
+  return extreme && is_floating(t.dtype) ? tuning::kDirectExtremeNs : tuning::kDirectNs;
+}
+
 // What one worker needs for every update of the Transfer.
 inline double direct_ns(const Transfer& t, const Canonical& c) {
   const double rows = static_cast<double>(c.outer_count) * static_cast<double>(c.item_count);
   const double size = static_cast<double>(size_of(t.dtype));
   const double row = static_cast<double>(c.row.size);
-  const bool moves = t.reduce == Reduce::assign;
-  const double column = moves             ? tuning::kMoveByteNs * size
-                        : c.row.size == 1 ? tuning::kDirectColumnNs
-                                          : tuning::kRowColumnNs;
-  const double each = tuning::kDirectNs + column * row + far_keys_ns(c);
+  double each = element_ns(t);
+  if (c.row.size > 1) {
+    const double far = rows * row * size > 1e6 ? tuning::kMoveFarByteNs : tuning::kMoveByteNs;
+    const double move = row * size <= 64 ? tuning::kMoveShortRowNs : tuning::kMoveRowNs;
+    each = t.reduce == Reduce::assign ? move + far * row * size
+                                      : tuning::kRowNs + tuning::kRowColumnNs * row;
+  }
   double places = row;
   for (const IndexOperand& index : t.dst_index) places *= static_cast<double>(index.extent);
-  return rows * (each + tuning::miss_ns(places * size)) +
+  // Positions whose places are met here and there find none of them in the cache.
+  const bool scattered = !is_touched(1, static_cast<int64_t>(std::min(places, 1e15)), c.item_count,
+                                     static_cast<int>(size));
+  if (scattered) places *= static_cast<double>(c.outer_count);
+  // Nothing waits for what is only written.
+  const double miss = tuning::miss_ns(places * size) * (t.reduce == Reduce::assign ? 0.5 : 1);
+  return rows * (each + far_keys_ns(c) + miss) +
          static_cast<double>(c.outer_count) * tuning::kTaskNs;
 }
 

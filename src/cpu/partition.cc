@@ -137,6 +137,7 @@ class Partition {
 
  private:
   static constexpr int kMostWorkers = 64;
+  static constexpr int64_t kPlacesLooked = 8;  // an update
 
   void fill_constant() {
     for (int i = 0; i < kTileItems; ++i) {
@@ -211,7 +212,10 @@ class Partition {
     const int64_t places =
         std::min(layout_.bucket_places(), layout_.places.count() - (bucket << layout_.deal.bits));
     const PairFold* pairs = layout_.constant() ? nullptr : layout_.pairs;
-    if (pairs != nullptr && (pairs->can_begin == nullptr || pairs->can_begin(range, places)))
+    // Looking at all places for a few updates would cost more than it saves.
+    const bool worthwhile = kPlacesLooked * reader.count() >= places;
+    if (pairs != nullptr &&
+        (pairs->can_begin == nullptr || (worthwhile && pairs->can_begin(range, places))))
       return apply_pairs(*pairs, range, reader);
     range.soon = nullptr;
     // All places are written back, so that what lies between them must be nobody else's.
@@ -303,17 +307,23 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double updates = rows * static_cast<double>(c.row.size);
   if (updates < tuning::kSerialUpdates) return tuning::kNeverNs;
   const Layout layout = layout_of(t, c, threads);
+  const DealShape& shape = layout.deal;
   const double places = static_cast<double>(layout.places.count());
   const tuning::BlockNs ns = block_ns(*layout.kernels, layout.window, updates / places);
-  const double column = t.reduce == Reduce::assign
-                            ? tuning::kMoveByteNs * layout.kernels->value_size
-                            : tuning::kDirectColumnNs;
-  const double fold = layout.direct   ? tuning::kDirectNs + column
-                      : layout.sparse ? tuning::kSparseNs
-                                      : ns.update + ns.cell * places / updates;
-  const double buckets = static_cast<double>(layout.deal.buckets) * tuning::kTaskNs;
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs + buckets +
-         updates * (tuning::kPartitionNs + fold + decode_ns(t, c)) / layout.deal.workers;
+  const double fold = layout.pairs != nullptr ? tuning::kPairNs
+                      : layout.direct         ? element_ns(t)
+                      : layout.sparse         ? tuning::kSparseNs
+                                              : ns.update + ns.cell * places / updates;
+  const double deal = shape.value_size > 4 ? tuning::kDealNs : tuning::kDealPairNs;
+  // Lines that are not sent for in order.
+  const bool near = is_touched(layout.places.step(), layout.bucket_places(),
+                               shape.updates / shape.buckets, layout.kernels->value_size);
+  const double lines = near ? 0 : std::min(updates, places * layout.kernels->value_size / 64);
+  const double buckets = static_cast<double>(shape.buckets);
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kTeamNs +
+         updates * (deal + decode_ns(t, c)) / shape.workers +
+         (updates * fold + buckets * tuning::kBucketNs + lines * tuning::kLineNs) /
+             std::min<double>(shape.workers, buckets);
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

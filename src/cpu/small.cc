@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cpu/code_reader.h"
+#include "cpu/direct_walk.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
 #include "cpu/tuning.h"
@@ -40,8 +41,9 @@ bool supports(const Transfer& t, const Canonical& c) {
 
 double cost(const Transfer& t, const Canonical& c, int) {
   const auto updates = static_cast<double>(updates_of(c));
-  const double start = is_one_run(c) ? tuning::kCallNs : tuning::kCallNs + tuning::kTaskNs;
-  if (is_applied(t, *fold_kernels(t.dtype, t.reduce))) return start + tuning::kDirectNs * updates;
+  const double start =
+      tuning::kCallNs + (is_one_run(c) ? 0 : tuning::kTaskNs + tuning::kFlattenNs * updates);
+  if (is_applied(t, *fold_kernels(t.dtype, t.reduce))) return start + element_ns(t) * updates;
   const auto places = static_cast<double>(all_places(t, c).count());
   return start + tuning::kPlainSumNs * updates + tuning::kPlainPlaceNs * places;
 }

@@ -1,5 +1,6 @@
 // Strategy "tile": one outer position after the other, its places in cells; workers share the
 // positions.
+#include <cmath>
 #include <optional>
 
 #include "cpu/block_fold.h"
@@ -186,29 +187,52 @@ size_t workspace(const Transfer& t, const Canonical& c, int threads) {
   return worker_bytes(t, c, layout) * static_cast<size_t>(layout.workers);
 }
 
+// What one outer position and block of columns costs.
+double task_ns(const Transfer& t, const Canonical& c, const Layout& layout) {
+  const FoldKernels& kernels = *layout.kernels;
+  const double items = static_cast<double>(c.item_count), cells = static_cast<double>(layout.cells);
+  if (layout.way == Way::block) {
+    const WindowKernels* window = window_kernels(t.dtype, t.reduce);
+    const tuning::BlockNs ns = block_ns(kernels, window, items / cells);
+    const int bytes = window != nullptr ? 8 * window->words : 4 + kernels.state_size;
+    const bool far = kernels.add_often != nullptr && cells * bytes > 64e3;
+    const double each = ns.update + (far ? tuning::kFarExtremeNs : 0);
+    return items * (each + tuning::miss_ns(cells * bytes)) + cells * ns.cell;
+  }
+  if (layout.way == Way::sparse) {
+    const bool near =
+        is_touched(layout.places.step(), layout.cells, c.item_count, kernels.value_size);
+    // A place that is not near is missed twice, with its stamp.
+    const double reach = near ? cells : cells * static_cast<double>(c.outer_count);
+    const double miss = tuning::miss_ns(reach * kernels.value_size);
+    return items * (tuning::kSparseNs + (near ? miss : 2 * miss));
+  }
+  const double width = layout.width;
+  if (layout.width == 1) {
+    const double bytes = cells * (4 + kernels.state_size);
+    return items *
+           (tuning::kCellNs + tuning::miss_ns(bytes) + (layout.hashed ? tuning::kHashNs : 0));
+  }
+  const tuning::CellColumnNs& ns = kernels.long_size == 0    ? tuning::kNumberColumn
+                                   : kernels.value_size <= 4 ? tuning::kSumColumn
+                                                             : tuning::kWideSumColumn;
+  const double places = static_cast<double>(layout.places.count());
+  const double met = places * (1 - std::exp(-items / places));
+  const double bytes = met * width * kernels.state_size;
+  return items * (tuning::kCellRowNs + ns.item * width + tuning::miss_ns(bytes) +
+                  (layout.hashed ? tuning::kHashNs : 0)) +
+         met * (tuning::kCellRowNs + ns.cell * width);
+}
+
 double cost(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
   const size_t bytes = worker_bytes(t, c, layout);
-  const double updates = static_cast<double>(c.item_count) * static_cast<double>(layout.tasks);
-  const double cells = static_cast<double>(layout.cells);
-  double each = 0, once = 0;
-  if (layout.way == Way::block) {
-    const tuning::BlockNs ns = block_ns(*layout.kernels, window_kernels(t.dtype, t.reduce),
-                                        static_cast<double>(c.item_count) / cells);
-    each = ns.update + tuning::miss_ns(static_cast<double>(bytes));
-    once = cells * ns.cell;
-  } else if (layout.way == Way::sparse) {
-    each = tuning::kSparseNs + tuning::miss_ns(cells * layout.kernels->value_size);
-  } else {
-    each = tuning::kCellNs + tuning::kCellColumnNs * layout.width +
-           tuning::miss_ns(static_cast<double>(bytes)) + (layout.hashed ? tuning::kHashNs : 0);
-  }
-  each += far_keys_ns(c);
-  const double tasks = static_cast<double>(layout.tasks) * (tuning::kTaskNs + once);
+  const double tasks = static_cast<double>(layout.tasks);
+  const double keys = static_cast<double>(c.item_count) * far_keys_ns(c);
   return over_budget(t, c, bytes * static_cast<size_t>(layout.workers)) + tuning::kCallNs +
-         (layout.workers > 1 ? tuning::kRegionNs : 0) +
-         (layout.way == Way::block ? 0 : cells * tuning::kEmptyCellNs) +
-         (tasks + updates * each) / layout.workers;
+         tuning::kTileNs + (layout.workers > 1 ? tuning::kRegionNs : 0) +
+         (layout.way == Way::block ? 0 : static_cast<double>(layout.cells) * tuning::kEmptyCellNs) +
+         tasks * (tuning::kTaskNs + task_ns(t, c, layout) + keys) / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -67,39 +67,65 @@ inline constexpr int64_t kSparsePlaces = 2;
 inline constexpr int64_t kTouchedBytes = 256 * 1024;
 inline constexpr int64_t kTouchedLines = 2;
 
-// Costs in nanoseconds that strategies estimate with, a worker. Elements, 2 cores of a Zen 4 class
-// EPYC, 2026-11-15: 10,000 float32 moved to 5,000 places 7 us, their maxima 15 us (direct); 2^23
-// sums to 2^22 places 23 ms (partition); 2^22 sums to 65,536 places 6 to 8 ms (private).
-// kRowColumnNs, kFarKeyNs and kDecodeNs are fitted to the order of what was measured: 500,000 rows
-// of 64 maxima 46 ms (owned) against 9 (ordered); 2^20 sums along the first axis of 8192x1024 13 to
-// 17 ms (tile) against 8 to 12 (partition). `make tune` measures most of the rest again.
+// Costs in nanoseconds that strategies estimate with, a worker; 2 cores of a Zen 4 class EPYC,
+// 2026-11-15. They are fitted to a grid of problems and strategies (`make tune` prints where they
+// choose badly); kFarKeyNs and kDecodeNs to the order of 2^20 sums along the first axis of
+// 8192x1024, 13 to 17 ms (tile) against 8 to 12 (partition).
 inline constexpr double kCallNs = 100;
 inline constexpr double kRegionNs = 4000;
-// Threads that sleep until they are called take 20 to 50 us to come: what a strategy must save at
-// least where the other way is to work alone (30,000 float32 sums to 1,000 places: 24 us alone, 49
-// on two threads that slept).
-inline constexpr double kTeamNs = 25000;
+// Threads that sleep until they are called take 20 to 50 us to come, those that wait 1: what a
+// strategy must save at least where the other way is to work alone (30,000 float32 sums to 1,000
+// places: 19 us alone, 49 on two threads that slept; 65,536 to 16 places 42 us alone, 35 on two
+// that waited).
+inline constexpr double kTeamNs = 20000;
 inline constexpr double kTaskNs = 60;
 inline constexpr double kNeverNs = 1e12;  // too small a problem for this strategy
+// Sums in one float64 a place (small), and any update of which neither places nor values are one
+// run.
 inline constexpr double kPlainSumNs = 1.3;
 inline constexpr double kPlainPlaceNs = 0.2;
-inline constexpr double kSparseNs = 3.5;
-inline constexpr double kEmptyCellNs = 0.02;
-inline constexpr double kCellNs = 8;
-inline constexpr double kCellColumnNs = 0.8;
-inline constexpr double kHashNs = 3;
-inline constexpr double kDirectNs = 0.9;
-inline constexpr double kDirectColumnNs = 0.7;
-inline constexpr double kRowColumnNs = 1.5;
+inline constexpr double kFlattenNs = 1.9;
+// Single elements straight to their places: 4,096 float32 moved to 512 places 2.2 us, int64
+// added 2.5, float32 maxima 5.7.
+inline constexpr double kMoveNs = 0.6;
+inline constexpr double kDirectNs = 0.75;
+inline constexpr double kDirectExtremeNs = 1.5;
+// Rows: 1,024 of 4 float32 maxima 5.5 us, of 64 50 us; moved 5.3 and 5.7, 4,096 of 1,024 1.1 ms.
+inline constexpr double kRowNs = 2.5;
+inline constexpr double kRowColumnNs = 0.75;
+inline constexpr double kMoveRowNs = 4.5;
+inline constexpr double kMoveShortRowNs = 2.2;  // 64 bytes at most
+inline constexpr double kMoveByteNs = 0.02;
+inline constexpr double kMoveFarByteNs = 0.035;
 inline constexpr double kFarKeyNs = 9;
 inline constexpr double kDecodeNs = 3;
-inline constexpr double kMoveByteNs = 0.1;
-inline constexpr double kOwnedNs = 4;
+inline constexpr double kOwnedNs = 8;
+// Cells (tile): the first position, updates of places that are met once, places behind a hash
+// table, and rows, by their columns: an item, and opening and writing a cell.
+inline constexpr double kTileNs = 450;
+inline constexpr double kSparseNs = 3.5;
+inline constexpr double kEmptyCellNs = 0.02;
+inline constexpr double kCellNs = 9;
+inline constexpr double kHashNs = 3;
+inline constexpr double kCellRowNs = 4;
+struct CellColumnNs {
+  double item, cell;
+};
+inline constexpr CellColumnNs kNumberColumn = {0.26, 1.1};
+inline constexpr CellColumnNs kSumColumn = {0.8, 1.5};
+inline constexpr CellColumnNs kWideSumColumn = {1.6, 2};
 inline constexpr double kLastUpdateNs = 0.4;
 inline constexpr double kLastPlaceNs = 12;
 inline constexpr double kMergeNs = 6;
-inline constexpr double kPartitionNs = 3;
-inline constexpr double kOrderNs = 150;
+// Dealing a pair, and a wider update; applying a pair to its block; a bucket; a line of the
+// destination that is fetched. 10^6 float32 maxima of 500,000 places 1.2 ms, 30,000 of 4,000,000
+// places 0.26 ms.
+inline constexpr double kDealPairNs = 1.6;
+inline constexpr double kDealNs = 4.5;
+inline constexpr double kPairNs = 0.9;
+inline constexpr double kBucketNs = 400;
+inline constexpr double kLineNs = 5;
+inline constexpr double kOrderNs = 300;
 
 // Ordered rows: sorting an item, a destination row, an item of it, and a byte of that, out of the
 // cache and out of memory. float32 maxima of 64 columns: 1,024 items to 128 rows 15 us, 16,384 to
@@ -136,11 +162,14 @@ struct BlockNs {
   double update, cell;
 };
 inline constexpr BlockNs kWindowBlock = {0.65, 0.45};
+inline constexpr BlockNs kWideWindowBlock = {0.8, 1.0};
 inline constexpr BlockNs kAccumulatorBlock = {3.4, 2.0};
-inline constexpr BlockNs kNumberBlock = {1.3, 0.8};
-// 300,000 float32 maxima of 60,000 places 0.87 ms, of 1,000 places 0.27 ms, on one thread.
-inline constexpr BlockNs kExtremeBlock = {2.4, 0.8};
-inline constexpr BlockNs kOftenBlock = {0.85, 0.8};
+inline constexpr BlockNs kNumberBlock = {0.85, 2.5};
+// 300,000 float32 maxima of 60,000 places 0.87 ms, of 1,000 places 0.22 ms, on one thread; 2^20 of
+// 16,384 places 1.6 ms.
+inline constexpr BlockNs kExtremeBlock = {1.9, 2.0};
+inline constexpr BlockNs kOftenBlock = {0.7, 2.0};
+inline constexpr double kFarExtremeNs = 0.6;  // more, where cells leave the first-level cache
 
 // Emptying, merging and writing a cell of windows that each worker has: 65,536 float32 sums to
 // 16,384 and 65,536 places 40 and 84 us, 2^18 to 262,144 and 524,288 places 1.1 and 2.2 ms.
@@ -149,10 +178,12 @@ inline double join_ns(double bytes) { return bytes <= 512e3 ? 1 : 4; }
 // What a random access costs more when it goes to so many bytes: 8-byte cells and 4-byte places, on
 // the same machine (1 MB second-level, 32 MB third-level cache).
 inline double miss_ns(double bytes) {
-  if (bytes <= 512e3) return 0;
-  if (bytes <= 4e6) return 1;
-  if (bytes <= 32e6) return 3;
-  return 8;
+  if (bytes <= 64e3) return 0;
+  if (bytes <= 640e3) return 0.2;
+  if (bytes <= 4.5e6) return 1.2;
+  if (bytes <= 20e6) return 3;
+  if (bytes <= 40e6) return 4.5;
+  return 7;
 }
 
 }  // namespace sow::detail::tuning
