@@ -7,7 +7,8 @@ namespace sow::detail::cuda {
 
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
-      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kBlock, &kOrdered,
+      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kBlock, &kDirect,
+      &kOrdered,
   };
   return all;
 }

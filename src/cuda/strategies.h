@@ -16,5 +16,6 @@ extern const Strategy kLimbs;
 extern const Strategy kPartition;
 extern const Strategy kOrdered;
 extern const Strategy kBlock;
+extern const Strategy kDirect;
 
 }  // namespace sow::detail::cuda
