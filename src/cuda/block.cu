@@ -1,5 +1,5 @@
-// Small problems, and many small ones side by side: each outer position is sorted and folded by one
-// block in shared memory.
+// Small problems in one launch, error report included, and many small ones side by side: items are grouped and folded
+// in the shared memory of one block.
 #include <algorithm>
 
 #include "cuda/block_fold.cuh"
@@ -10,89 +10,121 @@ namespace sow::detail::cuda {
 
 namespace {
 
-// The last update wins.
+// The last update wins, and what was there is not looked at.
 template <int W>
 struct LastFold {
   using Stored = WordOf<W>;
-  using Acc = Stored;
-  using Partial = Stored;
-  static constexpr bool kOrdered = false;
-  static constexpr bool kRepairs = false;
-  using Overwrites = void;  // what was there is not looked at
-
-  __device__ Acc start() const { return {}; }
-  __device__ Partial start_partial() const { return {}; }
-  __device__ Partial to_partial(const Acc& acc) const { return acc; }
-  __device__ void add(Acc& acc, const Stored& value) const { acc = value; }
-  __device__ void merge(Partial& all, const Partial& next) const { all = next; }
-  __device__ bool finish(const Acc& acc, const Stored&, int64_t, Stored& out) const {
-    out = acc;
-    return true;
-  }
-  __device__ bool finish_partial(const Acc& acc, const Stored&, int64_t, Stored& out) const {
-    out = acc;
-    return true;
-  }
+  using Overwrites = void;
 };
 
-bool is_alone(const Problem& p) { return p.outer_count == 1; }
-
-bool supports(const Case& c) {
+bool supports_any(const Case& c, int64_t items) {
   const Problem& p = c.problem;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty()) return false;
-  if (!fits_problem(c.transfer, c.canonical) || p.item_count > kMostBlockItems) return false;
+  if (!fits_problem(c.transfer, c.canonical) || items > kMostBlockItems) return false;
   if (p.dtype >= DType::complex64 && (p.reduce == Reduce::add || p.reduce == Reduce::mean)) return false;
-  const int64_t places = p.outer_count == 0 ? 0 : p.places / p.outer_count;
-  const bool fits = p.width <= 8 || p.item_count <= kMostBlockItems / 2;  // 48 KB of shared memory
-  return fits && places < (int64_t{1} << (62 - kItemBits)) && p.outer_count < (int64_t{1} << 31);
+  return p.places < (int64_t{1} << (62 - kItemBits)) && p.columns() < (int64_t{1} << 20);
 }
 
-int padded(int64_t items) {
-  int size = 32;
-  while (size < items) size *= 2;
-  return size;
+bool supports_small(const Case& c) { return supports_any(c, c.problem.positions()); }
+bool supports(const Case& c) { return supports_any(c, c.problem.item_count) && c.problem.outer_count < (int64_t{1} << 31); }
+
+double cost_small(const Case& c) {
+  const Problem& p = c.problem;
+  const double bytes = 3.0 * static_cast<double>(p.positions() * p.columns()) * p.width;
+  return kLaunchNs + 3000 + (p.columns() == 1 ? 0 : 1500 + 8 * bytes / kBytesPerNs);
 }
 
 double cost(const Case& c) {
   const Problem& p = c.problem;
   const double elements = static_cast<double>(p.item_count) * p.columns();
-  const double one = 3000 + elements * (p.reduce == Reduce::mul ? 5 : 2);
-  const double checked = is_alone(p) ? 0 : kCheckedCallNs;
-  return 2 * kLaunchNs + checked + std::max(one, static_cast<double>(p.outer_count) * elements * (p.columns() == 1 ? 0.03 : 0.078));
+  const double one = 3000 + elements * (p.columns() == 1 ? 2 : 0.2);
+  return 4 * kLaunchNs + kCheckedCallNs +
+         std::max(one, static_cast<double>(p.outer_count) * elements * (p.columns() == 1 ? 0.025 : 0.078));
 }
 
 size_t workspace(const Case&) { return 0; }
 
-// How many operands could be bad.
-bool can_report(const Case& c) {
-  return is_alone(c.problem) && c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
+// One index at most can be bad, and every block looks at all of it.
+bool reports_small(const Case& c) { return c.transfer.dst_index.size() + c.transfer.src_index.size() == 1; }
+
+int power_above(int64_t count) {
+  int size = 32;
+  while (size < count) size *= 2;
+  return size;
 }
 
-template <int W>
-void assign_as(const Launch& launch, const BlockArgs& a) {
-  run_block(launch, a, LastFold<W>{});
-}
-
-void assign(const Launch& launch, const BlockArgs& a) {
-  with_width(a.p.width, [&](auto w) { assign_as<decltype(w)::value>(launch, a); });
-}
-
-void run(const Launch& launch) {
+BlockArgs block_args(const Launch& launch, bool small) {
+  const Problem& p = launch.problem;
+  const Canonical& canonical = launch.problem_case.canonical;
   BlockArgs a = {};
-  a.p = launch.problem;
-  a.size = padded(a.p.item_count);
-  a.alone = launch.flag == nullptr && can_report(launch.problem_case);
-  a.checked = a.alone && make_reporter(launch.context, launch.problem_case.transfer, a.reporter);
+  a.p = p;
+  a.dst = p.dst;
+  a.src = p.src;
   a.flag = launch.flag;
+  a.small = small;
+  a.items = static_cast<int>(small ? p.positions() : p.item_count);
+  a.groups = small ? 1 : p.outer_count;
+  a.bounds = p.bounds;
+  a.plain = p.dst_keys == 1 && p.src_keys == 0 && canonical.items.size() <= 1 && (!small || p.outer_count == 1) &&
+            p.keys[0].extent <= INT32_MAX;
+  if (a.plain) {
+    a.keys = p.keys[0].data;
+    a.extent = p.keys[0].extent;
+    a.scale = p.keys[0].scale;
+    a.narrow = p.keys[0].narrow;
+    if (canonical.items.size() == 1) {
+      a.src_step = p.walk.axis[p.walk.rank - 1].stride[1];
+      a.key_step = p.walk.axis[p.walk.rank - 1].stride[2];
+    }
+  }
+  const int64_t places = a.plain ? a.extent : p.places;
+  const auto shift_for = [&](int size) {
+    int shift = 32;
+    for (; size > 1; size /= 2) --shift;
+    return shift;
+  };
+  a.slots = power_above(2 * a.items);
+  if (places > a.slots) a.hash_shift = shift_for(a.slots);
+  if (!a.plain || small) return a;
+  // 16 bits an item: few items that meet nobody seem to; what does meet is chained, and little of it.
+  a.slots = power_above(a.items);
+  a.hash_shift = places > a.slots ? shift_for(a.slots) : 0;
+  a.bits = power_above(std::min<int64_t>(16 * a.items, places));
+  a.bit_shift = places > a.bits ? shift_for(a.bits) : 0;
+  return a;
+}
+
+// A block for every few hundred elements; wide rows are cut, so that a place many items met is shared.
+void share_rows(const Launch& launch, BlockArgs& a) {
+  constexpr int64_t kMostTile = 512;
+  const int64_t columns = a.p.columns(), most = 2 * launch.device.processors;
+  a.tiles = static_cast<int>((columns + kMostTile - 1) / kMostTile);
+  a.tile = (columns + a.tiles - 1) / a.tiles;
+  if (!a.small) return;
+  const int64_t wanted = std::min(most, a.items * columns / kRowsThreads) / a.tiles;
+  a.parts = static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max(a.items / 2, 1)));
+}
+
+void run_mode(const Launch& launch, bool small) {
+  BlockArgs a = block_args(launch, small);
+  share_rows(launch, a);
+  if (small && launch.flag == nullptr && reports_small(launch.problem_case)) {
+    a.checked = make_reporter(launch.context, launch.problem_case.transfer, a.reporter);
+  }
   // Keys of every block are looked at before any block writes.
   if (launch.flag != nullptr) mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
-  if (a.p.reduce == Reduce::assign) assign(launch, a);
-  else fold_all(launch, {}, {}, &a);
+  if (a.p.reduce != Reduce::assign) return fold_all(launch, {}, {}, &a);
+  with_width(a.p.width, [&](auto w) { run_block(launch, a, LastFold<decltype(w)::value>{}); });
 }
+
+void run_small(const Launch& launch) { run_mode(launch, true); }
+void run(const Launch& launch) { run_mode(launch, false); }
 
 }  // namespace
 
-const Strategy kBlock = {"block", "each outer position sorted and folded by one block in shared memory",
-                         supports, cost, workspace, run, can_report};
+const Strategy kSmall = {"small", "all items grouped and folded in shared memory, in one launch",
+                         supports_small, cost_small, workspace, run_small, reports_small};
+const Strategy kBlock = {"block", "each outer position grouped and folded by one block in shared memory",
+                         supports, cost, workspace, run};
 
 }  // namespace sow::detail::cuda

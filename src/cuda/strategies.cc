@@ -7,13 +7,15 @@ namespace sow::detail::cuda {
 
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
-      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kBlock, &kDirect,
-      &kOrdered,
+      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kSmall,
+      &kBlock, &kDirect, &kOrdered,
   };
   return all;
 }
 
 const Strategy& choose(const Case& c, const char* forced) {
+  // Nothing is quicker than one launch, and of a small call the costs of all others are a part.
+  if (forced == nullptr && kSmall.supports(c) && kSmall.cost(c) < kCheckedCallNs) return kSmall;
   const Strategy* best = nullptr;
   double best_cost = 0;
   for (const Strategy* strategy : strategies()) {

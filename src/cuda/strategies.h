@@ -16,6 +16,7 @@ extern const Strategy kLimbs;
 extern const Strategy kPartition;
 extern const Strategy kOrdered;
 extern const Strategy kBlock;
+extern const Strategy kSmall;
 extern const Strategy kDirect;
 
 }  // namespace sow::detail::cuda

@@ -65,6 +65,21 @@ struct SumFold {
     return settle(sum, old, count, out);
   }
 
+  // One term beside the old value: one addition rounds their sum, in float64 for a mean, half of which is exact.
+  __device__ bool alone(T value, T old, T& out) const
+    requires(!kHalf)
+  {
+    const T term = signed_term(value);
+    if (mean) {
+      const double sum = include_self ? (widen(old) + widen(term)) * 0.5 : widen(term);
+      out = static_cast<T>(sum);
+    } else {
+      out = include_self ? old + term : term;
+    }
+    if (out != out) out = quiet_nan<T>();
+    return true;
+  }
+
   // Of a sum that lies between `least` and `most`, where that tells it. A zero has the sign of
   // `most`.
   template <class Bound>
