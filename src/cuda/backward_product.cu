@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) weigh_products(const __grid_constant
     a.product[at] = weighted;
     a.zeros[at] = static_cast<uint8_t>(zeros < 2 ? zeros : 2);
     if (a.b.x_grad == nullptr || !a.b.include_self || a.touched[place] == 0) continue;
-    a.b.x_grad[at] = factor_gradient<T>(static_cast<double>(a.b.x[at]), weighted, zeros);
+    a.b.x_grad[at] = factor_gradient<T>(a.b.x[at], weighted, zeros);
   }
 }
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) give_products(const __grid_constant_
       const Pack<uint8_t, V> zeros = load<uint8_t, V>(a.zeros, dst);
 #pragma unroll
       for (int v = 0; v < V; ++v) {
-        out.at[v] = factor_gradient<T>(static_cast<double>(source.at[v]), weighted.at[v], zeros.at[v]);
+        out.at[v] = factor_gradient<T>(source.at[v], weighted.at[v], zeros.at[v]);
       }
     }
     *reinterpret_cast<Pack<T, V>*>(a.b.source_grad + src) = out;

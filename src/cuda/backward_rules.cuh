@@ -76,11 +76,43 @@ struct ExtremeRule {
 
 __device__ inline double plain(double value) { return value == value ? value : quiet_nan<double>(); }
 
+// weighted / factor, rounded to float64 and then to T. Not inlined: for float32 it is seldom needed.
 template <class T>
-__device__ inline T factor_gradient(double factor, double weighted, uint32_t zeros) {
-  const bool is_zero = factor == 0;
+__device__ __noinline__ T divided_by(double weighted, T factor) {
+  return static_cast<T>(plain(weighted / static_cast<double>(factor)));
+}
+
+// A float64 as two float32, for many divisions; not a number where the quick way below would not do.
+struct Dividend {
+  float high, low;
+
+  __device__ explicit Dividend(double weighted) {
+    const auto rounded = static_cast<float>(weighted);
+    const bool fits = fabsf(rounded) > 0x1p-60f && fabsf(rounded) < 0x1p60f;
+    high = fits ? rounded : __uint_as_float(FloatTraits<float>::kQuietNan);
+    low = static_cast<float>(weighted - static_cast<double>(rounded));
+  }
+
+  // Divided by the factor as divided_by does it; false where this cannot tell. The quotient's two parts are within
+  // 2^-43 of it, so they round as it does unless they lie that near the middle of two float32.
+  __device__ bool divide(float factor, float& out) const {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(factor));
+    const float first = high * inverse, rest = __fmaf_rn(-first, factor, high) + low, more = rest * inverse;
+    out = first + more;
+    const float lost = more - (out - first);
+    const uint32_t bits = __float_as_uint(out);
+    const float most = __uint_as_float(bits & 0x7f800000u) * (0x1p-24f * (1 - 0x1p-16f));
+    // The neighbours of a power of two are not equally far.
+    return fabsf(lost) < most && (bits & 0x7fffffu) != 0 && (bits >> 23 & 0xff) - 67 < 120;
+  }
+};
+
+template <class T>
+__device__ inline T factor_gradient(T factor, double weighted, uint32_t zeros) {
+  const bool is_zero = static_cast<double>(factor) == 0;
   if (zeros != (is_zero ? 1u : 0u)) return zero_of<T>();
-  return static_cast<T>(plain(weighted / (is_zero ? 1 : factor)));
+  return is_zero ? static_cast<T>(weighted) : divided_by<T>(weighted, factor);
 }
 
 // mul: each factor gets the product of the others, (g * P) / f, where P is the product of the factors
@@ -106,7 +138,19 @@ struct ProductRule {
       zeros = shares[at];
     }
   };
-  using Share = Sum;  // the product weighted by the gradient
+  struct Share {
+    double weighted = 0;  // the product, by the gradient
+    uint32_t zeros = 0;
+    Dividend dividend{0};
+
+    __device__ void save(double* values, uint32_t* shares, int64_t at) const {
+      values[at] = weighted;
+      shares[at] = zeros;
+    }
+    __device__ void restore(const double* values, const uint32_t* shares, int64_t at) {
+      *this = Share{values[at], shares[at], Dividend(values[at])};
+    }
+  };
 
   double self;
 
@@ -125,12 +169,16 @@ struct ProductRule {
   }
   __device__ Share end(const BackwardArgs<T>& b, int64_t dst, const Sum& sum) const {
     const double weighted = plain(static_cast<double>(b.grad[dst]) * plain(sum.product));
-    if (b.x_grad != nullptr && b.include_self) b.x_grad[dst] = factor_gradient<T>(self, weighted, sum.zeros);
-    return {weighted, sum.zeros};
+    if (b.x_grad != nullptr && b.include_self) b.x_grad[dst] = factor_gradient<T>(b.x[dst], weighted, sum.zeros);
+    return {weighted, sum.zeros, Dividend(weighted)};
   }
   __device__ T part(const Share&) const { return zero_of<T>(); }
   __device__ T give(const Share& share, T value) const {
-    return factor_gradient<T>(static_cast<double>(value), share.product, share.zeros);
+    if constexpr (std::is_same_v<T, float>) {
+      float quick;
+      if (share.zeros == 0 && share.dividend.divide(value, quick)) return quick;
+    }
+    return factor_gradient<T>(value, share.weighted, share.zeros);
   }
 };
 
