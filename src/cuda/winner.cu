@@ -1,29 +1,10 @@
 // Assign to indexed places: the largest position wins each place, then winners alone are moved.
-#include "cuda/row_mover.cuh"
 #include "cuda/strategies.h"
+#include "cuda/winner.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
-
-__device__ void raise_to(uint32_t* winner, int64_t value) { atomicMax(winner, static_cast<uint32_t>(value)); }
-__device__ void raise_to(unsigned long long* winner, int64_t value) {
-  atomicMax(winner, static_cast<unsigned long long>(value));
-}
-
-// winners[place] becomes 1 + the last position that writes there; 0: nobody.
-template <class U>
-__global__ void find_winners(const __grid_constant__ Problem p, U* winners, Flag* flag) {
-  const int64_t count = p.outer_count * p.item_count;
-  const bool simple = is_simple(p);
-  bool bad = false;
-  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
-    int64_t src;
-    const int64_t place = place_of(p, simple, i, src, bad);
-    if (place >= 0) raise_to(winners + place, i + 1);
-  }
-  if (bad) mark_bad(flag);
-}
 
 template <class U>
 struct WinnerRows {
@@ -34,19 +15,11 @@ struct WinnerRows {
 
   __device__ bool off() const { return is_bad(flag); }
   __device__ RowMove operator()(int64_t row, bool&) const {
-    int64_t position = row, free = 0;
-    if (p.free.rank != 0) {
-      const int64_t positions = p.outer_count * p.item_count;
-      free = row / positions;
-      position = row - free * positions;
-    }
-    bool bad = false;
-    const Item item = decode(p, position, bad);
-    if (item.place < 0 || winners[item.place] != static_cast<U>(position + 1)) return {};
-    const Column column = free_at(p, free);
+    const ContestedRow at = contested_row(p, winners, row);
+    if (!at.won) return {};
     const char* from = reinterpret_cast<const char*>(p.scalar);
-    if (p.src != nullptr) from = p.src + (item.src + column.src) * p.width;
-    return {p.dst + (item.dst + column.dst) * p.width, from, steps.dst, steps.src};
+    if (p.src != nullptr) from = p.src + (at.item.src + at.column.src) * p.width;
+    return {p.dst + (at.item.dst + at.column.dst) * p.width, from, steps.dst, steps.src};
   }
 };
 
@@ -77,9 +50,7 @@ template <class U>
 void run_as(const Launch& launch) {
   Problem p = launch.problem;
   U* winners = reinterpret_cast<U*>(launch.workspace);
-  check(cudaMemsetAsync(winners, 0, static_cast<size_t>(p.places) * sizeof(U), launch.stream), "winner");
-  const int blocks = blocks_for(p.positions(), kThreads, 32 * launch.device.processors);
-  find_winners<U><<<blocks, kThreads, 0, launch.stream>>>(p, winners, launch.flag);
+  launch_winners(p, winners, launch.flag, launch.device.processors, launch.stream);
   const int width = row_access(p);
   const RowTiling tiling(p.positions() * p.free.count, p.row * p.width / width);
   launch_moves(width, WinnerRows<U>{p, row_steps(p, width), winners, launch.flag}, tiling, launch.stream);
