@@ -45,10 +45,6 @@ __global__ void keep_bad_key(const __grid_constant__ OwnIndex index,
   keep(slot, claim, filled);
 }
 
-__global__ void keep_bad_mask(const __grid_constant__ MaskReporter reporter, const Flag* flag) {
-  if (is_bad(flag)) reporter.keep_trues(flag->trues);
-}
-
 int64_t count_of(const Dims& shape) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
@@ -151,11 +147,6 @@ void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag*
     keep_bad_key<<<1, 1, 0, stream>>>(own, failure_of(transfer, index), flag, state.failure,
                                       state.failure_claim);
   });
-  check_launch("cuda check");
-}
-
-void report_bad_mask(const CudaContext& context, const Transfer& transfer, Flag* flag) {
-  keep_bad_mask<<<1, 1, 0, stream_of(context)>>>(make_mask_reporter(context, transfer), flag);
   check_launch("cuda check");
 }
 

@@ -23,8 +23,6 @@ bool must_check_keys(const Transfer& transfer);
 void mark_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag);
 // Finds and keeps the first bad key, if the flag says that there is one (or `always`).
 void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag, bool always);
-// Keeps "too few values" if the flag says so.
-void report_bad_mask(const CudaContext& context, const Transfer& transfer, Flag* flag);
 
 // Copies the failure out and makes room for the next; false if there was none.
 bool take_failure(const CudaContext& context, CudaFailure& out);

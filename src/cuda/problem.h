@@ -57,7 +57,6 @@ struct KeyOperand {
 struct Flag {
   uint32_t good;
   unsigned long long first;  // the first bad key, in the order of the contract
-  int64_t trues;
 };
 
 // Positions are outer x items, items running fastest. Each moves columns: free x row, where `free`

@@ -84,7 +84,6 @@ void run_plain(const CudaContext& context, const Transfer& t) {
   const bool masked = t.mask_side != MaskSide::none;
   const bool empty = is_empty(t);
   bool keys_checked = must_check_keys(t);
-  const bool mask_checked = masked && t.mask_side != MaskSide::skip && !empty;
   if (empty && !keys_checked) return;
 
   Canonical canonical;
@@ -101,7 +100,7 @@ void run_plain(const CudaContext& context, const Transfer& t) {
   const Strategy* strategy = writes ? &choose(problem_case, context.forced) : nullptr;
   const bool reported =
       strategy != nullptr && strategy->reports != nullptr && strategy->reports(problem_case);
-  const bool flagged = !reported && (keys_checked || mask_checked);
+  const bool flagged = !reported && keys_checked;
   Carver measure(nullptr);
   measure.take<Flag>(flagged ? 1 : 0);
   measure.take<char>(static_cast<int64_t>(spelled));
@@ -119,8 +118,7 @@ void run_plain(const CudaContext& context, const Transfer& t) {
   if (spelled != 0) spell_out(problem, t, canonical, spelling, flag, stream);
   if (strategy != nullptr)
     strategy->run({context, problem_case, problem, device, stream, flag, workspace});
-  if (flagged && keys_checked) report_bad_keys(context, t, flag, strategy == nullptr);
-  if (flagged && mask_checked) report_bad_mask(context, t, flag);
+  if (flagged) report_bad_keys(context, t, flag, strategy == nullptr);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "cuda/failure.h"
-#include "cuda/spell.h"
 
 namespace sow::detail::cuda {
 
@@ -68,7 +67,6 @@ std::unique_ptr<DeviceState> open_device(int device) {
   auto state = std::make_unique<DeviceState>();
   int value = 0;
   check(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount, device), "cuda");
-  state->compiled_for = kernel_architecture();
   check(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cuda");
   state->shared_bytes = value;
   check(cudaDeviceGetAttribute(&value, cudaDevAttrL2CacheSize, device), "cuda");

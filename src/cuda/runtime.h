@@ -40,8 +40,6 @@ struct FailureSlot;
 struct DeviceState {
   Pool* pool = nullptr;
   int processors = 1;
-  int compiled_for = 0;  // the architecture of the kernels it runs: 80, 90; an older one than its
-                         // own by way of PTX
   int shared_bytes = 48 << 10;  // the most a block may ask for
   size_t l2_bytes = 0;
   FailureSlot* failure = nullptr;  // in host memory that the device writes

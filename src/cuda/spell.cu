@@ -38,12 +38,6 @@ constexpr int kMostBlocks = 4096;
 
 }  // namespace
 
-int kernel_architecture() {
-  cudaFuncAttributes found{};
-  check(cudaFuncGetAttributes(&found, start_places), "cuda");
-  return found.ptxVersion;
-}
-
 void spell_offsets(int64_t* offsets, int64_t count, const std::vector<SpelledAxis>& axes, cudaStream_t stream) {
   check(cudaMemsetAsync(offsets, 0, static_cast<size_t>(count) * sizeof(int64_t), stream), "spell");
   int64_t inner = 1;

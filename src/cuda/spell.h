@@ -18,9 +18,6 @@ struct SpelledAxis {
 void spell_offsets(int64_t* offsets, int64_t count, const std::vector<SpelledAxis>& axes,
                    cudaStream_t stream);
 
-// The architecture that the kernels for the current device were compiled for, as 90 for 9.0.
-int kernel_architecture();
-
 size_t spelling_bytes(const Problem& problem);
 // Replaces the walk and the keys of a problem that does not fit; bad keys set the flag.
 void spell_out(Problem& problem, const Transfer& transfer, const Canonical& canonical,
