@@ -1,5 +1,5 @@
-// The gradient of an assign by its source: the last update of a place gets the place's gradient, the
-// others nothing.
+// The gradient of an assign by its source: the last update of a place gets the place's gradient,
+// the others nothing.
 #include "cuda/backward.cuh"
 #include "cuda/winner.cuh"
 
@@ -26,7 +26,8 @@ struct WinningRows {
 
 }  // namespace
 
-bool run_assign_backward(const CudaContext& context, const IndexedBackward& work, const Problem& given) {
+bool run_assign_backward(const CudaContext& context, const IndexedBackward& work,
+                         const Problem& given) {
   if (work.source_grad == nullptr) return false;
   Problem p = given;
   const cudaStream_t stream = stream_of(context);
@@ -38,7 +39,8 @@ bool run_assign_backward(const CudaContext& context, const IndexedBackward& work
   auto* winners = reinterpret_cast<uint32_t*>(scratch.data());
   launch_winners(p, winners, nullptr, device_state(context.device).processors, stream);
   const RowTiling tiling(p.positions() * p.free.count, p.row * p.width / width);
-  launch_moves(width, WinningRows{p, row_steps(p, width), work.grad, work.source_grad, winners}, tiling, stream);
+  launch_moves(width, WinningRows{p, row_steps(p, width), work.grad, work.source_grad, winners},
+               tiling, stream);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// How a place's gradient is shared among those that met there: what is added up over them, and what each
-// of them then gets. The bits are those of the rules in src/ops.
+// How a place's gradient is shared among those that met there: what is added up over them, and what
+// each of them then gets. The bits are those of the rules in src/ops.
 #pragma once
 
 #include "core/exact_traits.h"
@@ -43,12 +43,18 @@ struct ExtremeRule {
     uint32_t ties = 0;
     __device__ void merge(const Sum& next) { ties += next.ties; }
     __device__ void save(double*, uint32_t* shares, int64_t at) const { shares[at] = ties; }
-    __device__ void restore(const double*, const uint32_t* shares, int64_t at) { ties = shares[at]; }
+    __device__ void restore(const double*, const uint32_t* shares, int64_t at) {
+      ties = shares[at];
+    }
   };
   struct Share {
     T part;
-    __device__ void save(double* values, uint32_t*, int64_t at) const { values[at] = static_cast<double>(part); }
-    __device__ void restore(const double* values, const uint32_t*, int64_t at) { part = narrowed_or_nan<T>(values[at]); }
+    __device__ void save(double* values, uint32_t*, int64_t at) const {
+      values[at] = static_cast<double>(part);
+    }
+    __device__ void restore(const double* values, const uint32_t*, int64_t at) {
+      part = narrowed_or_nan<T>(values[at]);
+    }
   };
 
   T result;
@@ -71,18 +77,24 @@ struct ExtremeRule {
     return {part};
   }
   __device__ T part(const Share& share) const { return share.part; }
-  __device__ T give(const Share& share, T value) const { return same_value(value, result) ? share.part : zero_of<T>(); }
+  __device__ T give(const Share& share, T value) const {
+    return same_value(value, result) ? share.part : zero_of<T>();
+  }
 };
 
-__device__ inline double plain(double value) { return value == value ? value : quiet_nan<double>(); }
+__device__ inline double plain(double value) {
+  return value == value ? value : quiet_nan<double>();
+}
 
-// weighted / factor, rounded to float64 and then to T. Not inlined: for float32 it is seldom needed.
+// weighted / factor, rounded to float64 and then to T. Not inlined: for float32 it is seldom
+// needed.
 template <class T>
 __device__ __noinline__ T divided_by(double weighted, T factor) {
   return static_cast<T>(plain(weighted / static_cast<double>(factor)));
 }
 
-// A float64 as two float32, for many divisions; not a number where the quick way below would not do.
+// A float64 as two float32, for many divisions; not a number where the quick way below would not
+// do.
 struct Dividend {
   float high, low;
 
@@ -93,12 +105,14 @@ struct Dividend {
     low = static_cast<float>(weighted - static_cast<double>(rounded));
   }
 
-  // Divided by the factor as divided_by does it; false where this cannot tell. The quotient's two parts are within
-  // 2^-43 of it, so they round as it does unless they lie that near the middle of two float32.
+  // Divided by the factor as divided_by does it; false where this cannot tell. The quotient's two
+  // parts are within 2^-43 of it, so they round as it does unless they lie that near the middle of
+  // two float32.
   __device__ bool divide(float factor, float& out) const {
     float inverse;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(factor));
-    const float first = high * inverse, rest = __fmaf_rn(-first, factor, high) + low, more = rest * inverse;
+    const float first = high * inverse, rest = __fmaf_rn(-first, factor, high) + low,
+                more = rest * inverse;
     out = first + more;
     const float lost = more - (out - first);
     const uint32_t bits = __float_as_uint(out);
@@ -115,8 +129,9 @@ __device__ inline T factor_gradient(T factor, double weighted, uint32_t zeros) {
   return is_zero ? static_cast<T>(weighted) : divided_by<T>(weighted, factor);
 }
 
-// mul: each factor gets the product of the others, (g * P) / f, where P is the product of the factors
-// that are not zero. With one zero only the zero itself has a gradient, with two nobody has.
+// mul: each factor gets the product of the others, (g * P) / f, where P is the product of the
+// factors that are not zero. With one zero only the zero itself has a gradient, with two nobody
+// has.
 template <class T>
 struct ProductRule {
   using Value = T;
@@ -159,17 +174,22 @@ struct ProductRule {
   }
   __device__ bool add(Sum& sum, T value) const {
     const double factor = static_cast<double>(value);
-    if (factor == 0) ++sum.zeros;
-    else sum.product *= factor;
+    if (factor == 0)
+      ++sum.zeros;
+    else
+      sum.product *= factor;
     return true;
   }
   __device__ void join(Sum& sum) const {
-    if (self == 0) ++sum.zeros;
-    else sum.product = self * sum.product;
+    if (self == 0)
+      ++sum.zeros;
+    else
+      sum.product = self * sum.product;
   }
   __device__ Share end(const BackwardArgs<T>& b, int64_t dst, const Sum& sum) const {
     const double weighted = plain(static_cast<double>(b.grad[dst]) * plain(sum.product));
-    if (b.x_grad != nullptr && b.include_self) b.x_grad[dst] = factor_gradient<T>(b.x[dst], weighted, sum.zeros);
+    if (b.x_grad != nullptr && b.include_self)
+      b.x_grad[dst] = factor_gradient<T>(b.x[dst], weighted, sum.zeros);
     return {weighted, sum.zeros, Dividend(weighted)};
   }
   __device__ T part(const Share&) const { return zero_of<T>(); }
@@ -185,7 +205,8 @@ struct ProductRule {
 // The gradient of a place that no update reached, where the destination takes part itself.
 template <class T>
 __global__ void share_alone(const T* grad, T* x_grad, int64_t elements) {
-  for (int64_t i = global_thread(); i < elements; i += grid_threads()) x_grad[i] = share_of(grad[i], 1);
+  for (int64_t i = global_thread(); i < elements; i += grid_threads())
+    x_grad[i] = share_of(grad[i], 1);
 }
 
 }  // namespace sow::detail::cuda

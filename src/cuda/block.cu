@@ -1,5 +1,5 @@
-// Small problems in one launch, error report included, and many small ones side by side: items are grouped and folded
-// in the shared memory of one block.
+// Small problems in one launch, error report included, and many small ones side by side: items are
+// grouped and folded in the shared memory of one block.
 #include <algorithm>
 
 #include "cuda/block_fold.cuh"
@@ -21,12 +21,15 @@ bool supports_any(const Case& c, int64_t items) {
   const Problem& p = c.problem;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty()) return false;
   if (!fits_problem(c.transfer, c.canonical) || items > kMostBlockItems) return false;
-  if (p.dtype >= DType::complex64 && (p.reduce == Reduce::add || p.reduce == Reduce::mean)) return false;
+  if (p.dtype >= DType::complex64 && (p.reduce == Reduce::add || p.reduce == Reduce::mean))
+    return false;
   return p.places < (int64_t{1} << (62 - kItemBits)) && p.columns() < (int64_t{1} << 20);
 }
 
 bool supports_small(const Case& c) { return supports_any(c, c.problem.positions()); }
-bool supports(const Case& c) { return supports_any(c, c.problem.item_count) && c.problem.outer_count < (int64_t{1} << 31); }
+bool supports(const Case& c) {
+  return supports_any(c, c.problem.item_count) && c.problem.outer_count < (int64_t{1} << 31);
+}
 
 double cost_small(const Case& c) {
   const Problem& p = c.problem;
@@ -39,13 +42,16 @@ double cost(const Case& c) {
   const double elements = static_cast<double>(p.item_count) * p.columns();
   const double one = 3000 + elements * (p.columns() == 1 ? 2 : 0.2);
   return 4 * kLaunchNs + kCheckedCallNs +
-         std::max(one, static_cast<double>(p.outer_count) * elements * (p.columns() == 1 ? 0.025 : 0.078));
+         std::max(one, static_cast<double>(p.outer_count) * elements *
+                           (p.columns() == 1 ? 0.025 : 0.078));
 }
 
 size_t workspace(const Case&) { return 0; }
 
 // One index at most can be bad, and every block looks at all of it.
-bool reports_small(const Case& c) { return c.transfer.dst_index.size() + c.transfer.src_index.size() == 1; }
+bool reports_small(const Case& c) {
+  return c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
+}
 
 int power_above(int64_t count) {
   int size = 32;
@@ -65,8 +71,8 @@ BlockArgs block_args(const Launch& launch, bool small) {
   a.items = static_cast<int>(small ? p.positions() : p.item_count);
   a.groups = small ? 1 : p.outer_count;
   a.bounds = p.bounds;
-  a.plain = p.dst_keys == 1 && p.src_keys == 0 && canonical.items.size() <= 1 && (!small || p.outer_count == 1) &&
-            p.keys[0].extent <= INT32_MAX;
+  a.plain = p.dst_keys == 1 && p.src_keys == 0 && canonical.items.size() <= 1 &&
+            (!small || p.outer_count == 1) && p.keys[0].extent <= INT32_MAX;
   if (a.plain) {
     a.keys = p.keys[0].data;
     a.extent = p.keys[0].extent;
@@ -77,6 +83,12 @@ BlockArgs block_args(const Launch& launch, bool small) {
       a.key_step = p.walk.axis[p.walk.rank - 1].stride[2];
     }
   }
+  if (a.plain && p.walk.rank == static_cast<int>(canonical.items.size()) + 1) {
+    a.even = true;
+    a.group_dst = p.walk.axis[0].stride[0];
+    a.group_src = p.walk.axis[0].stride[1];
+    a.group_key = p.walk.axis[0].stride[2];
+  }
   const int64_t places = a.plain ? a.extent : p.places;
   const auto shift_for = [&](int size) {
     int shift = 32;
@@ -86,7 +98,8 @@ BlockArgs block_args(const Launch& launch, bool small) {
   a.slots = power_above(2 * a.items);
   if (places > a.slots) a.hash_shift = shift_for(a.slots);
   if (!a.plain || small) return a;
-  // 16 bits an item: few items that meet nobody seem to; what does meet is chained, and little of it.
+  // 16 bits an item: few items that meet nobody seem to; what does meet is chained, and little of
+  // it.
   a.slots = power_above(a.items);
   a.hash_shift = places > a.slots ? shift_for(a.slots) : 0;
   a.bits = power_above(std::min<int64_t>(16 * a.items, places));
@@ -94,7 +107,8 @@ BlockArgs block_args(const Launch& launch, bool small) {
   return a;
 }
 
-// A block for every few hundred elements; wide rows are cut, so that a place many items met is shared.
+// A block for every few hundred elements; wide rows are cut, so that a place many items met is
+// shared.
 void share_rows(const Launch& launch, BlockArgs& a) {
   constexpr int64_t kMostTile = 512;
   const int64_t columns = a.p.columns(), most = 2 * launch.device.processors;
@@ -112,7 +126,8 @@ void run_mode(const Launch& launch, bool small) {
     a.checked = make_reporter(launch.context, launch.problem_case.transfer, a.reporter);
   }
   // Keys of every block are looked at before any block writes.
-  if (launch.flag != nullptr) mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
+  if (launch.flag != nullptr)
+    mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
   if (a.p.reduce != Reduce::assign) return fold_all(launch, {}, {}, &a);
   with_width(a.p.width, [&](auto w) { run_block(launch, a, LastFold<decltype(w)::value>{}); });
 }
@@ -122,9 +137,14 @@ void run(const Launch& launch) { run_mode(launch, false); }
 
 }  // namespace
 
-const Strategy kSmall = {"small", "all items grouped and folded in shared memory, in one launch",
-                         supports_small, cost_small, workspace, run_small, reports_small};
-const Strategy kBlock = {"block", "each outer position grouped and folded by one block in shared memory",
-                         supports, cost, workspace, run};
+const Strategy kSmall = {
+    "small",        "all items grouped and folded in shared memory, in one launch",
+    supports_small, cost_small,
+    workspace,      run_small,
+    reports_small};
+const Strategy kBlock = {
+    "block",   "each outer position grouped and folded by one block in shared memory",
+    supports,  cost,
+    workspace, run};
 
 }  // namespace sow::detail::cuda

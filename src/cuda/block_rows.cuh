@@ -1,5 +1,5 @@
-// Rows of few items: every block reads all keys of its group, sorts the items of its share of the places, and folds
-// its share of their columns.
+// Rows of few items: every block reads all keys of its group, sorts the items of its share of the
+// places, and folds its share of their columns.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,10 @@ __device__ inline void sort_block(unsigned long long* keys, int size) {
         }
       }
       const bool last = gap == 1;
-      if (gap > 32 || (last && run >= 64) || (last && run == size)) __syncthreads();
-      else __syncwarp();
+      if (gap > 32 || (last && run >= 64) || (last && run == size))
+        __syncthreads();
+      else
+        __syncwarp();
     }
   }
 }
@@ -60,7 +62,8 @@ struct RunColumn {
   Column at;
 
   __device__ Stored* place(const PlaceRun& run) const {
-    return reinterpret_cast<Stored*>(a.dst) + offset_of_place(a.p, static_cast<int64_t>(keys[run.begin] >> kItemBits)) + at.dst;
+    return reinterpret_cast<Stored*>(a.dst) +
+           offset_of_place(a.p, static_cast<int64_t>(keys[run.begin] >> kItemBits)) + at.dst;
   }
   __device__ Stored value(int k) const {
     if (a.src == nullptr) return *reinterpret_cast<const Stored*>(a.p.scalar);
@@ -71,8 +74,8 @@ struct RunColumn {
 
 // Adds values begin, begin + step, ... before end; several are on their way.
 template <class Fold>
-__device__ inline void add_values(const Fold& fold, const RunColumn<typename Fold::Stored>& column, int begin, int end, int step,
-                                  typename Fold::Acc& acc) {
+__device__ inline void add_values(const Fold& fold, const RunColumn<typename Fold::Stored>& column,
+                                  int begin, int end, int step, typename Fold::Acc& acc) {
   constexpr int kUnroll = 8;
   for (int k = begin; k < end; k += kUnroll * step) {
     typename Fold::Stored some[kUnroll];
@@ -88,18 +91,21 @@ __device__ inline void add_values(const Fold& fold, const RunColumn<typename Fol
 }
 
 template <class Fold>
-__device__ __noinline__ typename Fold::Stored repair_run(const Fold& fold, RunColumn<typename Fold::Stored> column,
+__device__ __noinline__ typename Fold::Stored repair_run(const Fold& fold,
+                                                         RunColumn<typename Fold::Stored> column,
                                                          PlaceRun run, typename Fold::Stored old) {
   typename Fold::Long sum;
   for (int k = run.begin; k < run.end; ++k) fold.add(sum, column.value(k));
   return fold.finish_long(sum, old, run.end - run.begin);
 }
 
-inline constexpr int kLongRun = 32;  // items of a run that a thread folds for a column; of more, all threads do
+inline constexpr int kLongRun =
+    32;  // items of a run that a thread folds for a column; of more, all threads do
 
 // By one thread.
 template <class Fold>
-__device__ inline void fold_run(const Fold& fold, const RunColumn<typename Fold::Stored>& column, const PlaceRun& run) {
+__device__ inline void fold_run(const Fold& fold, const RunColumn<typename Fold::Stored>& column,
+                                const PlaceRun& run) {
   typename Fold::Stored* const to = column.place(run);
   if constexpr (Overwriting<Fold>) {
     *to = column.value(run.end - 1);
@@ -116,10 +122,11 @@ __device__ inline void fold_run(const Fold& fold, const RunColumn<typename Fold:
   }
 }
 
-// By all threads of the block, for the columns from `from` to `to`: workers share the items, or their chunks where the
-// order counts.
+// By all threads of the block, for the columns from `from` to `to`: workers share the items, or
+// their chunks where the order counts.
 template <class Fold>
-__device__ inline void fold_long_run(const BlockArgs& a, const Fold& fold, const unsigned long long* keys, int64_t first,
+__device__ inline void fold_long_run(const BlockArgs& a, const Fold& fold,
+                                     const unsigned long long* keys, int64_t first,
                                      const PlaceRun& run, int64_t from, int64_t to) {
   using Partial = typename Fold::Partial;
   __shared__ alignas(Partial) char memory[kRowsThreads * sizeof(Partial)];
@@ -127,12 +134,14 @@ __device__ inline void fold_long_run(const BlockArgs& a, const Fold& fold, const
   const int count = run.end - run.begin;
   int lanes = 32;
   while (lanes > 1 && lanes / 2 >= to - from) lanes /= 2;
-  const int lane = static_cast<int>(threadIdx.x) % lanes, worker = static_cast<int>(threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes,
+            worker = static_cast<int>(threadIdx.x) / lanes;
   int workers = 1;
   while (2 * workers * lanes <= static_cast<int>(blockDim.x)) workers *= 2;
   for (int64_t group = from; group < to; group += lanes) {
     const bool active = group + lane < to && worker < workers;
-    const RunColumn<typename Fold::Stored> column{a, keys, first, active ? column_at(a.p, group + lane) : Column{}};
+    const RunColumn<typename Fold::Stored> column{a, keys, first,
+                                                  active ? column_at(a.p, group + lane) : Column{}};
     typename Fold::Stored* const place = column.place(run);
     typename Fold::Acc acc = fold.start();
     if constexpr (Fold::kOrdered) {
@@ -170,13 +179,15 @@ __device__ inline void fold_long_run(const BlockArgs& a, const Fold& fold, const
 
 // The sorted items [0, count) for the columns from `from` to `to`.
 template <class Fold>
-__device__ inline void fold_sorted(const BlockArgs& a, const Fold& fold, const unsigned long long* keys, int count, int64_t first,
+__device__ inline void fold_sorted(const BlockArgs& a, const Fold& fold,
+                                   const unsigned long long* keys, int count, int64_t first,
                                    int64_t from, int64_t to) {
   __shared__ PlaceRun longs[kMostBlockItems / kLongRun];
   __shared__ int long_count;
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
-  const auto columns = static_cast<uint32_t>(to - from), units = static_cast<uint32_t>(count) * columns;
+  const auto columns = static_cast<uint32_t>(to - from),
+             units = static_cast<uint32_t>(count) * columns;
   for (uint32_t unit = threadIdx.x; unit < units; unit += blockDim.x) {
     const int e = static_cast<int>(unit / columns);
     const uint32_t column = unit - static_cast<uint32_t>(e) * columns;
@@ -195,8 +206,8 @@ __device__ inline void fold_sorted(const BlockArgs& a, const Fold& fold, const u
 }
 
 template <class Fold>
-__global__ void __launch_bounds__(kRowsThreads) fold_block_rows(const __grid_constant__ BlockArgs a,
-                                                                   const __grid_constant__ Fold fold) {
+__global__ void __launch_bounds__(kRowsThreads)
+    fold_block_rows(const __grid_constant__ BlockArgs a, const __grid_constant__ Fold fold) {
   extern __shared__ unsigned long long memory[];
   __shared__ int listed;
   if (is_bad(a.flag)) return;
@@ -213,8 +224,10 @@ __global__ void __launch_bounds__(kRowsThreads) fold_block_rows(const __grid_con
   for (int u = 0; u < kRowsItems; ++u) {
     if (item[u].place < 0) continue;
     const auto place = static_cast<unsigned long long>(item[u].place);
-    if (static_cast<int>(__umulhi(hash_of_place(place), static_cast<uint32_t>(a.parts))) != part) continue;
-    memory[atomicAdd(&listed, 1)] = (place << kItemBits) | static_cast<unsigned>(thread + u * threads);
+    if (static_cast<int>(__umulhi(hash_of_place(place), static_cast<uint32_t>(a.parts))) != part)
+      continue;
+    memory[atomicAdd(&listed, 1)] =
+        (place << kItemBits) | static_cast<unsigned>(thread + u * threads);
   }
   if (__syncthreads_or(a.checked && bad)) {
     a.reporter.report_by_block();

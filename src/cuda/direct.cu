@@ -1,5 +1,6 @@
-// Extremes and integer sums of single elements straight into the destination: every key is looked at first, then each
-// update is one atomic operation, and of extremes only those that change what is there.
+// Extremes and integer sums of single elements straight into the destination: every key is looked
+// at first, then each update is one atomic operation, and of extremes only those that change what
+// is there.
 #include "cuda/failure.cuh"
 #include "cuda/ordered_bits.cuh"
 #include "cuda/strategies.h"
@@ -13,14 +14,16 @@ constexpr int kUnroll = 4;
 template <int Bytes>
 using AtomicBits = std::conditional_t<Bytes == 8, unsigned long long, unsigned int>;
 
-// Swapped in only while it changes something: those that are larger put others out of the race, so that even a place
-// that all updates meet takes few exchanges.
+// Swapped in only while it changes something: those that are larger put others out of the race, so
+// that even a place that all updates meet takes few exchanges.
 template <class T>
-__device__ inline void raise(T* at, AtomicBits<sizeof(T)> seen, T value, bool negate, Reduce reduce) {
+__device__ inline void raise(T* at, AtomicBits<sizeof(T)> seen, T value, bool negate,
+                             Reduce reduce) {
   using Bits = AtomicBits<sizeof(T)>;
   const int64_t mine = to_ordered(value, negate, reduce);
   for (;;) {
-    const T largest = from_ordered<T>(max(mine, to_ordered(bit_cast<T>(seen), false, reduce)), reduce);
+    const T largest =
+        from_ordered<T>(max(mine, to_ordered(bit_cast<T>(seen), false, reduce)), reduce);
     const Bits wanted = bit_cast<Bits>(largest);
     if (wanted == seen) return;
     const Bits found = atomicCAS(reinterpret_cast<Bits*>(at), seen, wanted);
@@ -30,9 +33,10 @@ __device__ inline void raise(T* at, AtomicBits<sizeof(T)> seen, T value, bool ne
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) update_directly(const __grid_constant__ Problem p, const Flag* flag) {
+__global__ void __launch_bounds__(kThreads)
+    update_directly(const __grid_constant__ Problem p, const Flag* flag) {
   using Bits = AtomicBits<sizeof(T)>;
-  if (is_bad(flag)) return;
+  const bool off = is_bad(flag);  // on its way with the first keys
   const int64_t count = p.outer_count * p.item_count, step = grid_threads();
   T* const dst = reinterpret_cast<T*>(p.dst);
   for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
@@ -44,9 +48,11 @@ __global__ void __launch_bounds__(kThreads) update_directly(const __grid_constan
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       if (item[u].place < 0) continue;
-      value[u] = p.src == nullptr ? *reinterpret_cast<const T*>(p.scalar)
-                                  : bit_cast<T>(__ldcs(reinterpret_cast<const Bits*>(p.src) + item[u].src));
+      value[u] = p.src == nullptr
+                     ? *reinterpret_cast<const T*>(p.scalar)
+                     : bit_cast<T>(__ldcs(reinterpret_cast<const Bits*>(p.src) + item[u].src));
     }
+    if (off) return;
     if (!is_extreme(p.reduce)) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
@@ -69,17 +75,21 @@ __global__ void __launch_bounds__(kThreads) update_directly(const __grid_constan
 
 bool supports(const Case& c) {
   const Problem& p = c.problem;
-  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !fits_problem(c.transfer, c.canonical)) return false;
+  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() ||
+      !fits_problem(c.transfer, c.canonical))
+    return false;
   if (!p.include_self || p.columns() != 1) return false;
   const bool extreme = p.reduce == Reduce::amax || p.reduce == Reduce::amin;
   if (p.dtype == DType::float32 || p.dtype == DType::float64) return extreme;
-  return (p.dtype == DType::int32 || p.dtype == DType::int64) && (extreme || p.reduce == Reduce::add);
+  return (p.dtype == DType::int32 || p.dtype == DType::int64) &&
+         (extreme || p.reduce == Reduce::add);
 }
 
 double cost(const Case& c) {
   const Problem& p = c.problem;
   const double updates = static_cast<double>(p.positions());
-  const bool cached = static_cast<double>(p.places) * p.width <= static_cast<double>(c.device.l2_bytes) / 2;
+  const bool cached =
+      static_cast<double>(p.places) * p.width <= static_cast<double>(c.device.l2_bytes) / 2;
   return 4 * kLaunchNs + kCheckedCallNs + updates * (cached ? 0.014 : 0.018);
 }
 
@@ -93,19 +103,30 @@ void run_as(const Launch& launch) {
 
 void run(const Launch& launch) {
   // Nothing is written before every key was seen to be good.
-  if (launch.flag != nullptr) mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
+  if (launch.flag != nullptr)
+    mark_bad_keys(launch.context, launch.problem_case.transfer, launch.flag);
   switch (launch.problem.dtype) {
-    case DType::int32: run_as<int32_t>(launch); break;
-    case DType::int64: run_as<int64_t>(launch); break;
-    case DType::float32: run_as<float>(launch); break;
-    default: run_as<double>(launch); break;
+    case DType::int32:
+      run_as<int32_t>(launch);
+      break;
+    case DType::int64:
+      run_as<int64_t>(launch);
+      break;
+    case DType::float32:
+      run_as<float>(launch);
+      break;
+    default:
+      run_as<double>(launch);
+      break;
   }
   check_launch("direct");
 }
 
 }  // namespace
 
-const Strategy kDirect = {"direct", "every key looked at, then each update an atomic operation on the destination",
-                          supports, cost, workspace, run};
+const Strategy kDirect = {
+    "direct",  "every key looked at, then each update an atomic operation on the destination",
+    supports,  cost,
+    workspace, run};
 
 }  // namespace sow::detail::cuda

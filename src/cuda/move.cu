@@ -36,8 +36,10 @@ struct MoveRows {
     const Item item = decode(p, outer * p.item_count + p.item_count - 1, bad);
     const Column column = free_at(p, free);
     const char* from = reinterpret_cast<const char*>(p.scalar);
-    if (item.place < 0) from = nullptr;
-    else if (p.src != nullptr) from = p.src + (item.src + column.src) * p.width;
+    if (item.place < 0)
+      from = nullptr;
+    else if (p.src != nullptr)
+      from = p.src + (item.src + column.src) * p.width;
     return {p.dst + (item.dst + column.dst) * p.width, from, steps.dst, steps.src};
   }
 };
@@ -59,22 +61,24 @@ RowTiling tiling_of(const Problem& p, int width) {
 }
 
 bool reports(const Case& c) {
-  return c.problem.item_count == 1 && c.transfer.src_index.size() == 1 && fits_problem(c.transfer, c.canonical);
+  return c.problem.item_count == 1 && c.transfer.src_index.size() == 1 &&
+         fits_problem(c.transfer, c.canonical);
 }
 
-// One run of memory to another, long enough that the driver's copy is quicker: 4 GiB take 2.01 ms, and 2.06 by rows
-// (H200, 2026-11-15).
+// One run of memory to another, long enough that the driver's copy is quicker: 4 GiB take 2.01 ms,
+// and 2.06 by rows (H200, 2026-11-15).
 bool is_one_run(const Problem& p) {
   constexpr int64_t kLeastBytes = 8 << 20;
-  return p.src != nullptr && p.dst_keys + p.src_keys == 0 && p.positions() == 1 && p.free.count == 1 && p.row_dst == 1 &&
-         p.row_src == 1 && p.row * p.width >= kLeastBytes;
+  return p.src != nullptr && p.dst_keys + p.src_keys == 0 && p.positions() == 1 &&
+         p.free.count == 1 && p.row_dst == 1 && p.row_src == 1 && p.row * p.width >= kLeastBytes;
 }
 
 void run(const Launch& launch) {
   Problem p = launch.problem;
   if (is_one_run(p)) {
     const auto bytes = static_cast<size_t>(p.row * p.width);
-    return check(cudaMemcpyAsync(p.dst, p.src, bytes, cudaMemcpyDeviceToDevice, launch.stream), "move");
+    return check(cudaMemcpyAsync(p.dst, p.src, bytes, cudaMemcpyDeviceToDevice, launch.stream),
+                 "move");
   }
   const int width = row_access(p);
   // Keys of items that are never read are checked all the same.
@@ -90,6 +94,9 @@ void run(const Launch& launch) {
 
 }  // namespace
 
-const Strategy kMove = {"move", "strided copy, fill or gather, up to 16 bytes at a time", supports, cost, workspace, run, reports};
+const Strategy kMove = {"move",    "strided copy, fill or gather, up to 16 bytes at a time",
+                        supports,  cost,
+                        workspace, run,
+                        reports};
 
 }  // namespace sow::detail::cuda

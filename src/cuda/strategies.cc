@@ -7,8 +7,8 @@ namespace sow::detail::cuda {
 
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
-      &kMove, &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells, &kBins, &kLimbs, &kPartition, &kSmall,
-      &kBlock, &kDirect, &kOrdered,
+      &kMove,  &kTranspose, &kMaskRows, &kMaskElements, &kWinner, &kCells,   &kBins,
+      &kLimbs, &kPartition, &kSmall,    &kBlock,        &kDirect, &kOrdered,
   };
   return all;
 }
@@ -26,7 +26,8 @@ const Strategy& choose(const Case& c, const char* forced) {
     best = strategy;
     best_cost = cost;
   }
-  if (best == nullptr) throw Trouble{CudaStatus::device_error, "cuda: no strategy supports this Transfer"};
+  if (best == nullptr)
+    throw Trouble{CudaStatus::device_error, "cuda: no strategy supports this Transfer"};
   return *best;
 }
 

@@ -65,10 +65,9 @@ struct SumFold {
     return settle(sum, old, count, out);
   }
 
-  // One term beside the old value: one addition rounds their sum, in float64 for a mean, half of which is exact.
-  __device__ bool alone(T value, T old, T& out) const
-    requires(!kHalf)
-  {
+  // One term beside the old value: one addition rounds their sum, in float64 for a mean, half of
+  // which is exact.
+  __device__ bool alone(T value, T old, T& out) const requires(!kHalf) {
     const T term = signed_term(value);
     if (mean) {
       const double sum = include_self ? (widen(old) + widen(term)) * 0.5 : widen(term);

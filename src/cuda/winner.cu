@@ -35,9 +35,11 @@ double cost(const Case& c) {
   const double entry = is_wide(p) ? 8 : 4, positions = static_cast<double>(p.positions());
   const double table = entry * static_cast<double>(p.places);
   // 2^26 random maxima over 64 MB: 2.3 ms (H200, 2026-11-15); within the L2 about a third.
-  const double maxima = positions * (table > static_cast<double>(c.device.l2_bytes) / 2 ? 0.035 : 0.012);
+  const double maxima =
+      positions * (table > static_cast<double>(c.device.l2_bytes) / 2 ? 0.035 : 0.012);
   const double moved = std::max<double>(static_cast<double>(p.columns()) * p.width, 64);
-  return 3 * kLaunchNs + kCheckedCallNs + table / kBytesPerNs + maxima + 2 * positions * moved / kBytesPerNs;
+  return 3 * kLaunchNs + kCheckedCallNs + table / kBytesPerNs + maxima +
+         2 * positions * moved / kBytesPerNs;
 }
 
 size_t workspace(const Case& c) {
@@ -53,17 +55,21 @@ void run_as(const Launch& launch) {
   launch_winners(p, winners, launch.flag, launch.device.processors, launch.stream);
   const int width = row_access(p);
   const RowTiling tiling(p.positions() * p.free.count, p.row * p.width / width);
-  launch_moves(width, WinnerRows<U>{p, row_steps(p, width), winners, launch.flag}, tiling, launch.stream);
+  launch_moves(width, WinnerRows<U>{p, row_steps(p, width), winners, launch.flag}, tiling,
+               launch.stream);
 }
 
 void run(const Launch& launch) {
-  if (is_wide(launch.problem)) run_as<unsigned long long>(launch);
-  else run_as<uint32_t>(launch);
+  if (is_wide(launch.problem))
+    run_as<unsigned long long>(launch);
+  else
+    run_as<uint32_t>(launch);
 }
 
 }  // namespace
 
-const Strategy kWinner = {"winner", "the largest position wins each place, then winners are moved",
-                          supports, cost, workspace, run};
+const Strategy kWinner = {"winner",  "the largest position wins each place, then winners are moved",
+                          supports,  cost,
+                          workspace, run};
 
 }  // namespace sow::detail::cuda

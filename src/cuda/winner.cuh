@@ -5,14 +5,18 @@
 
 namespace sow::detail::cuda {
 
-__device__ inline void raise_to(uint32_t* winner, int64_t value) { atomicMax(winner, static_cast<uint32_t>(value)); }
+__device__ inline void raise_to(uint32_t* winner, int64_t value) {
+  atomicMax(winner, static_cast<uint32_t>(value));
+}
 __device__ inline void raise_to(unsigned long long* winner, int64_t value) {
   atomicMax(winner, static_cast<unsigned long long>(value));
 }
 
-// winners[place] becomes 1 + the last position that writes there; 0: nobody. Without a flag bad keys are left out.
+// winners[place] becomes 1 + the last position that writes there; 0: nobody. Without a flag bad
+// keys are left out.
 template <class U>
-__global__ void __launch_bounds__(kThreads) find_winners(const __grid_constant__ Problem p, U* winners, Flag* flag) {
+__global__ void __launch_bounds__(kThreads)
+    find_winners(const __grid_constant__ Problem p, U* winners, Flag* flag) {
   const int64_t count = p.outer_count * p.item_count;
   const bool simple = is_simple(p);
   bool bad = false;
@@ -27,7 +31,8 @@ __global__ void __launch_bounds__(kThreads) find_winners(const __grid_constant__
 template <class U>
 void launch_winners(const Problem& p, U* winners, Flag* flag, int processors, cudaStream_t stream) {
   check(cudaMemsetAsync(winners, 0, static_cast<size_t>(p.places) * sizeof(U), stream), "winner");
-  find_winners<U><<<blocks_for(p.positions(), kThreads, 32 * processors), kThreads, 0, stream>>>(p, winners, flag);
+  find_winners<U><<<blocks_for(p.positions(), kThreads, 32 * processors), kThreads, 0, stream>>>(
+      p, winners, flag);
   check_launch("winner");
 }
 
@@ -47,7 +52,8 @@ __device__ inline ContestedRow contested_row(const Problem& p, const U* winners,
   }
   bool bad = false;
   const Item item = decode(p, position, bad);
-  return {item, free_at(p, free), item.place >= 0 && winners[item.place] == static_cast<U>(position + 1)};
+  return {item, free_at(p, free),
+          item.place >= 0 && winners[item.place] == static_cast<U>(position + 1)};
 }
 
 }  // namespace sow::detail::cuda
