@@ -81,6 +81,16 @@ TEST_F(Cuda, SkewedElementsHaveTheReferencesBits) {
   }
 }
 
+// More buckets than are dealt to in whole sectors; half of the keys overflow the room of one.
+TEST_F(Cuda, ElementsOfVeryManyPlacesHaveTheReferencesBits) {
+  const int64_t count = 3'000'000, places = 50'000'000;
+  const Tensor keys = skewed_keys(count, places), x = Tensor::ones({places}, DType::float32);
+  for (const bool cancel : {false, true}) {
+    compare(x, keys, values({count}, 1, cancel), cancel ? "cancelling" : "plain",
+            [](const Tensor& to, const Tensor& k, const Tensor& v) { to.scatter_add_(0, k, v); });
+  }
+}
+
 TEST_F(Cuda, SkewedRowsHaveTheReferencesBits) {
   const int64_t count = 6000, places = 400;
   const Tensor keys = skewed_keys(count, places);
