@@ -27,8 +27,9 @@ class BlockFold {
  public:
   // For blocks of up to `cells` places and `updates` updates. `window` may be null: sums then go
   // through accumulators only.
+  // With limbs, values of any exponent take little longer than others.
   BlockFold(const FoldKernels& kernels, const WindowKernels* window, int64_t cells, int64_t updates,
-            Carver& carver)
+            Carver& carver, bool limbs = false)
       : kernels_(kernels), window_(window) {
     cells_.counts = carver.take<uint32_t>(cells);
     cells_.states = carver.take<char>(cells * kernels.state_size);
@@ -42,6 +43,8 @@ class BlockFold {
       settled_ = carver.take<char>(WindowRests::kFew * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states)
                           : carver.take<int64_t>(cells * window->words);
+      has_limbs_ = limbs && window->add_limbs != nullptr && !one_batch_;
+      if (has_limbs_) limbs_ = carver.take<int64_t>(cells * kLimbs);
     }
     if (kernels.long_size > 0) {
       slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1,
@@ -62,6 +65,7 @@ class BlockFold {
     wide_ = flushed_ = minus_zeros_ = false;
     frame_ = Window();
     rests_.count = 0;
+    limbs_left_ = 0;
   }
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
@@ -176,8 +180,9 @@ class BlockFold {
   }
 
  private:
-  // Flushes that a fold may begin with, and updates a cell that make up for another.
-  static constexpr int64_t kFlushes = 3, kFlushUpdates = 8;
+  // Flushes that a fold may begin with, and updates a cell that make up for another. A rest takes
+  // as long as a few cells.
+  static constexpr int64_t kFlushes = 3, kFlushUpdates = 8, kRestCells = 8;
   // Updates that go through the window at a time: enough to make up for emptying it.
   static int64_t batch_for(int64_t cells) {
     return std::clamp(8 * cells, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
@@ -281,7 +286,10 @@ class BlockFold {
     patience_ = kFlushes * count_;
     bool good = true;
     for (int64_t at = first; at < last && good;) {
-      if (left_ > 0 && keys.data != nullptr) {
+      const bool by_limbs = has_limbs_ && patience_ <= 0 && keys.data != nullptr;
+      if (by_limbs) at += add_limbs(keys, at, last - at);
+      if (at == last) break;
+      if (left_ > 0 && patience_ > 0 && keys.data != nullptr) {
         const int64_t taken =
             window_->add_keys(units_, seen(), keys, at, std::min(left_, last - at), frame_, rests_);
         at += taken;
@@ -289,13 +297,31 @@ class BlockFold {
         if (at == last) break;
       }
       // By keys, what is read is only what they stopped at.
-      const int64_t part = keys.data != nullptr && patience_ > 0 ? kTileItems : last;
+      const int64_t part =
+          keys.data != nullptr && (patience_ > 0 || has_limbs_) ? kTileItems : last;
       const int64_t end = std::min(at + part, last);
       good = read(at, end,
                   [&](const uint32_t* ids, const char* values, int64_t count,
                       const char* soon = nullptr) { add_part(ids, values, count, soon); });
       at = end;
     }
+    if (limbs_left_ > 0) flush_limbs();
+  }
+  int64_t add_limbs(const KeyedValues& keys, int64_t first, int64_t count) {
+    if (limbs_left_ == 0) {
+      std::memset(limbs_, 0, static_cast<size_t>(count_ * kLimbs) * sizeof(int64_t));
+      limbs_left_ = kLimbUpdates;
+    }
+    const int64_t taken =
+        window_->add_limbs(limbs_, seen(), keys, first, std::min(count, limbs_left_), minus_zeros_);
+    limbs_left_ -= taken;
+    if (limbs_left_ == 0) flush_limbs();
+    return taken;
+  }
+  void flush_limbs() {
+    open_wide();
+    window_->flush_limbs(limbs_, cells_, count_, counted_);
+    flushed_ = true;
   }
   void add_part(const uint32_t* ids, const char* values, int64_t count, const char* soon) {
     while (count > 0) {
@@ -325,8 +351,8 @@ class BlockFold {
     minus_zeros_ |= range.lowest == INT32_MIN;
     if (patience_ <= 0 || !next.guess(range, batch_, *window_)) return false;
     if (frame_.limit > 0) {
+      patience_ -= count_ + kRestCells * rests_.count;
       flush();
-      patience_ -= count_;
     }
     frame_ = next;
     left_ = frame_.capacity();
@@ -383,6 +409,9 @@ class BlockFold {
   const FoldKernels& kernels_;
   const WindowKernels* window_;
   Cells cells_;
+  int64_t* limbs_ = nullptr;
+  bool has_limbs_ = false;
+  int64_t limbs_left_ = 0;    // updates until they are flushed; 0: they are not in use
   int64_t* units_ = nullptr;  // a cell's sum in units of the window
   int64_t batch_ = 0;
   bool one_batch_ = false;

@@ -3,6 +3,7 @@
 
 #include "core/isa.h"
 #include "cpu/window_kernels.h"
+#include "cpu/window_limbs.h"
 
 namespace sow::detail {
 
@@ -24,6 +25,8 @@ const WindowKernels* kernels_of() {
                                          Loops::scan,
                                          Loops::add,
                                          Loops::add_keys,
+                                         LimbLoops<T>::kAdd,
+                                         LimbLoops<T>::kFlush,
                                          Loops::finish,
                                          Loops::settle,
                                          Loops::write,

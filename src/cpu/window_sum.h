@@ -57,11 +57,14 @@ struct Window {
 // million of normal values; data of another kind soon has no room here, and leaves the window.
 struct WindowRests {
   // Where they are settled, each looks at all others; where they are flushed, none does.
-  static constexpr int kFew = 256, kMany = 4096;
+  static constexpr int kFew = 256, kMany = 1024;
   double* values = nullptr;  // exact
   uint32_t* cells = nullptr;
   int count = 0, room = 0;
 };
+
+inline constexpr int kLimbs = 16;
+inline constexpr int64_t kLimbUpdates = int64_t{1} << 20;
 
 // The cell loops of one type and reduction (add, mean of the narrow floats).
 struct WindowKernels {
@@ -81,6 +84,12 @@ struct WindowKernels {
   // as well.
   int64_t (*add_keys)(int64_t* cells, uint32_t* seen, const KeyedValues&, int64_t first,
                       int64_t count, Window&, WindowRests&);
+  // For values of any exponent, kLimbs integers a cell, one for every 16 exponents of float32; null
+  // for float64. Stops at values that are not finite, and at keys that are not cells; no more than
+  // kLimbUpdates between two flushes, which move what the limbs hold into opened Cells.
+  int64_t (*add_limbs)(int64_t* limbs, uint32_t* seen, const KeyedValues&, int64_t first,
+                       int64_t count, bool& minus_zeros);
+  void (*flush_limbs)(int64_t* limbs, const Cells& to, int64_t count, bool counted);
   // Writes the cells [begin, end), as FoldKernels::finish_block. With no counts a sum of zero may
   // be a cell without updates: where that makes a difference, it is refused.
   int64_t (*finish)(const int64_t* cells, const uint32_t* seen, const Block&, int64_t begin,

@@ -8,6 +8,7 @@
 #include "cpu/touch.h"
 #include "cpu/window_kernels.h"
 #include "cpu/window_keys_avx512.h"
+#include "cpu/window_limbs.h"
 
 namespace sow::detail {
 
@@ -166,6 +167,62 @@ SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedVa
                    : add_run<T, uint32_t>(cells, seen, keys, first, count, window, rests);
 }
 
+// Eight values by their exponents: a number of units of the limb that each goes to.
+SOW_TARGET_AVX512 inline uint32_t split_limbs(__m256 values, int64_t* amounts, uint32_t* limbs,
+                                              uint32_t& minus_zeros) {
+  const __m256i bits = _mm256_castps_si256(values), one = _mm256_set1_epi32(1);
+  const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
+  const __m256i biased = _mm256_srli_epi32(size, 23);
+  const __m256i hidden = _mm256_set1_epi32(0x800000);
+  const __m256i fraction = _mm256_and_si256(size, _mm256_set1_epi32(0x7fffff));
+  const __m256i mantissa =
+      _mm256_mask_or_epi32(fraction, _mm256_test_epi32_mask(biased, biased), fraction, hidden);
+  const __m256i shift = _mm256_sub_epi32(_mm256_max_epu32(biased, one), one);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(limbs), _mm256_srli_epi32(shift, 4));
+  const __m512i rest =
+      _mm512_maskz_cvtepu32_epi64(0xff, _mm256_and_si256(shift, _mm256_set1_epi32(15)));
+  const __m512i amount =
+      _mm512_maskz_sllv_epi64(0xff, _mm512_maskz_cvtepu32_epi64(0xff, mantissa), rest);
+  _mm512_store_si512(amounts, _mm512_mask_sub_epi64(amount, _mm256_movepi32_mask(bits),
+                                                    _mm512_setzero_si512(), amount));
+  minus_zeros |= _mm256_cmpeq_epi32_mask(bits, _mm256_set1_epi32(INT32_MIN));
+  return _mm256_cmpgt_epu32_mask(size, _mm256_set1_epi32(0x7f7fffff));
+}
+
+template <class T, class Id>
+SOW_TARGET_AVX512 int64_t add_limbs_of(int64_t* limbs, uint32_t* seen, const KeyedValues& keys,
+                                       int64_t first, int64_t count, bool& minus_zeros) {
+  constexpr int kCount = 16, kHalf = 8;
+  const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
+  const T* values = reinterpret_cast<const T*>(keys.values) + first;
+  alignas(64) int64_t amounts[kCount];
+  alignas(64) uint32_t which[kCount];
+  uint32_t zeros = 0;
+  int64_t i = 0;
+  for (; i + kCount <= count; i += kCount) {
+    const uint32_t delicate =
+        split_limbs(load(values + i), amounts, which, zeros) |
+        split_limbs(load(values + i + kHalf), amounts + kHalf, which + kHalf, zeros) |
+        not_cells(ids + i, keys.extent);
+    if (__builtin_expect(delicate != 0, 0)) break;
+    for (int j = 0; j < kCount; ++j) {
+      limbs[static_cast<int64_t>(ids[i + j]) * kLimbs + which[j]] += amounts[j];
+    }
+    if (seen == nullptr) continue;
+    for (int j = 0; j < kCount; ++j) ++seen[ids[i + j]];
+  }
+  minus_zeros |= zeros != 0;
+  const int64_t rest = std::min<int64_t>(count - i, kCount);
+  return i +
+         LimbLoops<T>::add_each(limbs, seen, ids + i, keys.extent, values + i, rest, minus_zeros);
+}
+template <class T>
+SOW_TARGET_AVX512 int64_t add_limbs(int64_t* limbs, uint32_t* seen, const KeyedValues& keys,
+                                    int64_t first, int64_t count, bool& minus_zeros) {
+  return keys.wide ? add_limbs_of<T, uint64_t>(limbs, seen, keys, first, count, minus_zeros)
+                   : add_limbs_of<T, uint32_t>(limbs, seen, keys, first, count, minus_zeros);
+}
+
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
 template <class T>
 struct SumEnd {
@@ -239,6 +296,7 @@ void use_avx512(WindowKernels& kernels) {
   kernels.scan = scan<T>;
   kernels.add = add<T>;
   kernels.add_keys = add_keys<T>;
+  kernels.add_limbs = add_limbs<T>;
   if (!kernels.counts) kernels.finish = finish<T>;
 }
 template void use_avx512<float>(WindowKernels& kernels);

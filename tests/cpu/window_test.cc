@@ -155,7 +155,7 @@ TYPED_TEST(Windows, FollowTheirData) {
 TYPED_TEST(Windows, HoldOneKind) {
   for (int kind = 0; kind < kKinds; ++kind) {
     Stream<TypeParam> stream(static_cast<uint64_t>(kind) + 50);
-    const int64_t places = 1 + static_cast<int64_t>(stream.random()() % 600), count = 60000;
+    const int64_t places = 1 + static_cast<int64_t>(stream.random()() % 230), count = 60000;
     const std::vector<TypeParam> values = stream.draw(count, static_cast<Kind>(kind));
     const std::vector<TypeParam> olds = stream.draw(places, minus_zeros);
     const Tensor keys = keys_of<int64_t>(stream.random(), count, places, kind % 3 == 0);
@@ -181,6 +181,23 @@ TYPED_TEST(Windows, Overflow) {
   const std::vector<TypeParam> olds = stream.draw(1, normal);
   expect_reference_bits(values, olds, keys_of<int64_t>(stream.random(), kCount, 1, false),
                         Reduce::add, true);
+}
+
+// More values of any exponent, and of the largest, than limbs take without being emptied.
+TEST(Limbs, AreEmptied) {
+  const int before = get_num_threads();
+  set_num_threads(2);
+  for (const Kind kind : {any, large}) {
+    Stream<float> stream(3 + kind);
+    constexpr int64_t kCount = (1 << 21) + 100000;
+    std::vector<float> values = stream.draw(kCount, any);
+    const std::vector<float> more = stream.draw(kCount / 2, kind), olds = stream.draw(3, normal);
+    for (size_t i = 0; i < more.size(); ++i) values[2 * i + 1] = std::abs(more[i]);
+    for (float& value : values) value = std::ldexp(value, -40);  // no sum overflows
+    expect_reference_bits(values, olds, keys_of<int64_t>(stream.random(), kCount, 3, false),
+                          Reduce::add, true);
+  }
+  set_num_threads(before);
 }
 
 }  // namespace
