@@ -240,11 +240,12 @@ struct RowKernels {
     RowTile tile;
     tile.src_step = job.src_step * static_cast<int64_t>(sizeof(T));
     const T* src = reinterpret_cast<const T*>(job.src) + job.src_base + job.first_column;
-    const FoldRowTile whole =
-        tile_kernel(kTileColumns, row_shift(src, tile.src_step, kTileColumns));
+    const int shift = row_shift(src, tile.src_step, kTileColumns);
+    const FoldRowTile whole = tile_kernel(kTileColumns, shift);
     const FoldRowTile part =
         width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
     tile.include_self = job.include_self;
+    bool wide = false;  // the last sums were
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
       if (range.begin == range.end) continue;
@@ -265,7 +266,13 @@ struct RowKernels {
             continue;
           }
         }
-        if (fold != nullptr && fold(tile)) continue;
+        if (fold != nullptr && !wide && fold(tile)) continue;
+        if constexpr (kMayWiden) {
+          const FoldRowTile split = row_split_kernel(dtype_of<T>(), R, range.columns,
+                                                     range.columns == kTileColumns ? shift : 0);
+          wide = split != nullptr && split(tile);
+          if (wide) continue;
+        }
         if constexpr (kMayWiden && R == Reduce::mean) {
           if (fold != nullptr) {  // one part would not tell a float64 either
             fold_wider(job, range, row + column);

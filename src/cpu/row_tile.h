@@ -57,7 +57,11 @@ int row_shift(const void* src, int64_t src_step, int columns);
 // For so many columns and a shift, or null where the current instruction set has none.
 FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift);
 
+// The same for sums whose terms lie further apart, at twice the cost or more.
+FoldRowTile row_split_kernel(DType dtype, Reduce reduce, int columns, int shift);
+
 FoldRowTile row_tile_avx2(DType dtype, Reduce reduce, int columns);
 FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift);
+FoldRowTile row_split_avx512(Reduce reduce, int columns, int shift);  // float32 sums and means
 
 }  // namespace sow::detail

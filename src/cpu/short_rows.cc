@@ -244,9 +244,9 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double each = items * (tuning::kShortRowNs + column * row + tuning::miss_ns(reach)) +
                       (layout.in_place ? 0 : cells * tuning::kShortCellNs) +
                       (bytes > tuning::kCachedBytes ? bytes * tuning::kShortFarByteNs : 0);
-  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs +
-         tuning::kOrderNs + (layout.workers > 1 ? tuning::kTeamNs : 0) +
-         items * tuning::kShortKeyNs + each / layout.workers;
+  return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kShortNs +
+         (layout.workers > 1 ? tuning::kTeamNs : 0) + items * tuning::kShortKeyNs +
+         each / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {

@@ -151,6 +151,7 @@ inline constexpr double kCachedBytes = 16e6;
 // columns 9.3, 5.1, 3.1 and 3.3, ordered 26, 12.2, 5.7 and 2.6 (2 cores of a Zen 4 class EPYC,
 // 2026-11-15).
 inline constexpr int64_t kShortRests = 1024;
+inline constexpr double kShortNs = 300;
 inline constexpr double kShortKeyNs = 0.4;
 inline constexpr double kShortRowNs = 0.8;
 inline constexpr double kShortColumnNs = 0.3;

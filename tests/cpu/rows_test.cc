@@ -2,6 +2,8 @@
 // a cache line, destinations with few and with very many updates, on every instruction set.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/isa.h"
 #include "cpu/strategies.h"
 #include "fold_problem.h"
@@ -159,6 +161,56 @@ TEST(ShortRows, TakeStrangeTermsAside) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// Fills a problem of float32 with terms of three sizes, `spread` exponents apart. All but the small
+// ones of a place are followed by their opposites, so that the small ones are all that is left.
+void fill_far_apart(std::mt19937_64& random, const DenseRows& rows, int spread, int lowest,
+                    Problem& problem) {
+  const auto draw = [&](int exponent) {
+    if (random() % 50 == 0) return random() % 2 ? 0.0f : -0.0f;
+    return static_cast<float>(std::ldexp(std::normal_distribution<float>()(random),
+                                         exponent + static_cast<int>(random() % 3)));
+  };
+  float* dst = reinterpret_cast<float*>(problem.dst.data());
+  for (int64_t i = 0; i < rows.places * rows.columns; ++i) dst[i] = draw(lowest);
+  std::vector<float> open(static_cast<size_t>(rows.places * rows.columns));
+  float* src = reinterpret_cast<float*>(const_cast<char*>(problem.transfer.src.data));
+  for (int64_t i = 0; i < rows.items; ++i) {
+    int64_t key;
+    std::memcpy(&key, problem.keys[0].data() + 8 * i, 8);
+    for (int64_t c = 0; c < rows.columns; ++c) {
+      float& value = src[i * rows.columns + c];
+      float& before = open[static_cast<size_t>(key * rows.columns + c)];
+      if (before != 0) {
+        value = -before;
+        before = 0;
+        continue;
+      }
+      const int more[] = {0, 0, spread, std::max(spread - 47, 0)};
+      const int chosen = more[random() % 4];
+      value = draw(lowest + chosen);
+      if (chosen != 0) before = value;
+    }
+  }
+}
+
+// Around what one float64 holds, what two do, and beyond.
+TEST(WideRows, GiveTheReferenceBits) {
+  std::mt19937_64 random(7);
+  for (const int64_t columns : {20, 37, 64, 80}) {
+    for (const int spread : {5, 20, 25, 30, 50, 60, 64, 66, 68, 70, 72, 74, 76, 78, 80, 90, 140}) {
+      for (const int lowest : {-145, -60, -spread / 2}) {
+        const DenseRows rows{120, columns, 12, spread % 3 == 0 ? 4 : 0, false, true};
+        const Reduce reduce = random() % 3 ? Reduce::add : Reduce::mean;
+        Problem problem = make(random, rows, DType::float32, reduce, Values::plain);
+        fill_far_apart(random, rows, spread, lowest, problem);
+        const Bytes expected = result_of(problem, k_reference, 1);
+        for (const int threads : {1, 3}) expect_bits(problem, threads, expected, spread);
+        if (HasFatalFailure()) return;
       }
     }
   }
