@@ -220,8 +220,7 @@ struct CellKernels {
       }
     }
   }
-  // The same for keys, which are checked on the way: 2^23 float32 into 1,024 places, read alone 2.6
-  // ms (2 cores of a Zen 4 class EPYC, 2026-11-15).
+  // The same for keys, which are checked on the way.
   static int64_t add_keys_often(const Cells& cells, const KeyedValues& keys, int64_t first,
                                 int64_t count) {
     if (keys.wide) return keys_by_isa<uint64_t>(cells, keys, first, count);

@@ -26,7 +26,9 @@ const FoldKernels* kernels_of() {
     k.add_to_block = Cell::add_to_block;
     if constexpr (Cell::kExtreme) {
       k.add_often = Cell::add_often;
-      k.add_keys_often = Cell::add_keys_often;
+      // 2^22 float64 of 1,024 places 1.3 ms where codes take 2.5; narrower types are as quick by
+      // codes.
+      if constexpr (sizeof(T) == 8) k.add_keys_often = Cell::add_keys_often;
     }
     if constexpr (Cell::kExtreme && is_float_element<T>) {
       k.open_extremes = Cell::open_extremes;
