@@ -258,8 +258,8 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
   const double size = over_budget(t, c, workspace(t, c, threads));
-  if (layout.workers == 1) {  // as "tile" does, where that has room for it
-    return size + 2 * tuning::kCallNs + cells * ns.cell +
+  if (layout.workers == 1) {  // as "tile" does, where that has no room for it
+    return size + tuning::kCallNs + tuning::kTileNs + 3 * tuning::kTaskNs + cells * ns.cell +
            updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c));
   }
   const double cell = layout.window != nullptr ? tuning::join_ns(bytes) : tuning::kMergeNs;

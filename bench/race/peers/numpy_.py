@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cases import Case
-from ..data import Arrays
+from ..data import Arrays, copy_of
 from ..way import Way
 
 UFUNCS = {"add": np.add, "mul": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -124,7 +124,7 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     if case.dtype == "bfloat16" or case.backward:
         return []
     x0, src = arrays["x"], arrays["src"]
-    x = x0.copy()
+    x = copy_of(x0)
     if case.kind == "masked":
         forms = masked_forms(case, x, arrays["mask"], src)
     elif case.kind == "rows":

@@ -11,7 +11,7 @@ import numpy as np
 import sow
 
 from ..cases import Case
-from ..data import Arrays
+from ..data import Arrays, copy_of
 from ..way import Way
 
 
@@ -46,7 +46,7 @@ def plain(array: Any) -> Any:
 
 def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
-    x = x0.clone() if on_gpu(x0) else x0.copy()
+    x = x0.clone() if on_gpu(x0) else copy_of(x0)
     index: Any = arrays.get("index")
     if case.held:
         index = sow.Index(index, size=case.shape[0])
