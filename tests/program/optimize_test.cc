@@ -126,14 +126,14 @@ TEST(ProgramOptimize, AGatherThatFeedsAScatterIsOneStep) {
 
 TEST(ProgramOptimize, AConstantIndexIsOrderedOnce) {
   Program program;
-  const Tensor x = program.input("x", DType::float32, {50, 8});
-  const Tensor src = program.input("src", DType::float32, {400, 8});
+  const Tensor x = program.input("x", DType::float32, {50, 64});
+  const Tensor src = program.input("src", DType::float32, {400, 64});
   const Tensor index = keys({400}, 50);
   program.output("y", index_add(x, 0, index, src));
   const CompiledProgram compiled(program);
   EXPECT_NE(compiled.explain().find("held: ordered once"), std::string::npos);
   EXPECT_EQ(compiled.explain().find("check the index"), std::string::npos);
-  const TensorList f = {values({50, 8}), values({400, 8})};
+  const TensorList f = {values({50, 64}), values({400, 64})};
   EXPECT_TRUE(same_bits(compiled(f)[0], index_add(f[0], 0, index, f[1])));
 }
 
