@@ -33,6 +33,7 @@ TEST_P(Fold, GivesTheReferenceBits) {
   for (int reduce = 0; reduce < 6; ++reduce) {
     if (!is_reducible(dtype, static_cast<Reduce>(reduce))) continue;
     for (int values = 0; values < 4; ++values) {
+      if (is_left_out(values + reduce)) continue;
       for (const ProblemSizes& size : sizes) {
         const Problem problem =
             maker.make(size, dtype, static_cast<Reduce>(reduce), static_cast<Values>(values));
