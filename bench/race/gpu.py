@@ -21,6 +21,7 @@ WALL_LOOPS = 5  # of libraries that events do not see: waiting for one call woul
 
 class Gpu:
     awake = 1e-3  # seconds of runs that do not count
+    awake_short = 0.1  # the same of calls that the host takes longer for: a processor that slept is slow at first
 
     def __init__(self) -> None:
         if not torch.cuda.is_available():

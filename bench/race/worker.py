@@ -79,7 +79,7 @@ class Worker:
         gc.disable()
         found: list[tuple[float, float]] = []
         # Short calls are timed by the thousand, on threads that are there.
-        ready = time.perf_counter() + (self.place.awake / (1 if loops == 1 else 4) if warm else 0)
+        ready = time.perf_counter() + ((self.place.awake if loops == 1 else self.place.awake_short) if warm else 0)
         while len(found) < runs:
             if way.reset:
                 way.reset()
@@ -111,6 +111,7 @@ class Host:
 
     name = ""
     awake = 20e-3  # seconds of runs that do not count: threads wake, caches fill
+    awake_short = 5e-3
 
     def arrays(self, case: Case, folder: str) -> data.Arrays:
         return data.load(pathlib.Path(folder))
