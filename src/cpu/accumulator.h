@@ -71,10 +71,13 @@ struct Accumulator<T, R, std::enable_if_t<is_float_sum<T, R>>> {
   static void merge(State& s, const State& other) { s.merge(other); }
   static bool finish(const State& s, int64_t updates, bool self, T& out) {
     if constexpr (R == Reduce::add) return s.round_to(out);
-    double sum;
-    if (!s.to_double(sum)) return false;
-    out = mean_of<T>(sum, updates + self);
-    return true;
+    // Dividing and rounding are monotone as well, and forget what float64 could not tell.
+    double least, most;
+    if (!s.ends(least, most)) return false;
+    out = mean_of<T>(least, updates + self);
+    if (least == most) return true;
+    using Bits = typename FloatTraits<T>::Bits;
+    return bit_cast<Bits>(out) == bit_cast<Bits>(mean_of<T>(most, updates + self));
   }
 
   static void long_add(Long& sum, T x) { sum.add(x); }
