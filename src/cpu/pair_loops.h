@@ -17,6 +17,9 @@ namespace sow::detail {
   __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
 }
 
+// Pairs of a line: the one that a bucket fills next is sent for while it fills this one.
+inline constexpr int kLinePairs = 8;
+
 [[gnu::always_inline]] inline void deal_pairs(const PairDeal& to, DealBlocks& blocks,
                                               const uint32_t* codes, const char* values, int first,
                                               int past) {
@@ -24,6 +27,7 @@ namespace sow::detail {
   const uint32_t mask = (uint32_t{1} << to.bits) - 1, last = blocks.last();
   for (int i = first; i < past; ++i) {
     const uint32_t bucket = codes[i] >> to.bits, at = to.ends[bucket];
+    send_ahead(to.pairs, (int64_t{at} + kLinePairs) * 8);
     to.pairs[at] = (codes[i] & mask) | uint64_t{from[i].bits} << 32;
     to.ends[bucket] = (at & last) == last ? blocks.after(bucket, at) : at + 1;
   }
