@@ -55,6 +55,12 @@ class Dealt {
       blocks_.full = dealt.full_ + dealt.stride() * worker;
       blocks_.next = static_cast<uint32_t>(dealt.blocks_ * worker);
       blocks_.size_bits = dealt.block_bits_;
+      if (dealt.paired()) {
+        blocks_.entries[0] = {reinterpret_cast<const char*>(dealt.pairs_), sizeof(uint64_t)};
+      } else {
+        blocks_.entries[0] = {reinterpret_cast<const char*>(dealt.cells_), sizeof(uint32_t)};
+        blocks_.entries[1] = {dealt.values_, dealt.shape_.value_size};
+      }
       for (int64_t b = 0; b < dealt.shape_.buckets; ++b) {
         ends_[b] = (blocks_.next++ << dealt.block_bits_) + dealt.begin_of(b);
         blocks_.full[b] = 0;
@@ -78,6 +84,8 @@ class Dealt {
         uint32_t* cells = dealt_.cells_;
         auto* to = reinterpret_cast<Word<Width>*>(dealt_.values_);
         each(codes, count, send, [=](uint32_t at, uint32_t cell, int i) {
+          send_ahead(cells + at, 64);
+          send_ahead(to + at, 64);
           cells[at] = cell;
           to[at] = from[i];
         });
@@ -86,7 +94,10 @@ class Dealt {
     void deal_places(const uint32_t* codes, int count, const char* soon) {
       uint32_t* cells = dealt_.cells_;
       const auto send = [=](int i) { send_for(soon, i * 8); };
-      each(codes, count, send, [=](uint32_t at, uint32_t cell, int) { cells[at] = cell; });
+      each(codes, count, send, [=](uint32_t at, uint32_t cell, int) {
+        send_ahead(cells + at, 64);
+        cells[at] = cell;
+      });
     }
 
    private:

@@ -31,4 +31,11 @@ inline void touch(const char* first, int64_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(at));
 }
 
+// Sends for a line, as send_for, but only into the second-level cache: the first has no room for
+// what is not needed yet. 2^23 updates moved to 2^22 places: 12.8 ms instead of 13.9.
+[[gnu::always_inline]] inline void send_ahead(const void* base, int64_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(bytes);
+  __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+}
+
 }  // namespace sow::detail
