@@ -6,6 +6,7 @@
 #include <random>
 
 #include "cpu/strategies.h"
+#include "fold_problem.h"
 #include "sow/sow.h"
 
 namespace sow::detail {
@@ -64,6 +65,8 @@ TEST_P(Along, EveryWayGivesTheReferenceBits) {
   for (const Reduce reduce : kReductions) {
     for (const int64_t axis : {0, 1}) {
       for (const int64_t places : {300, 1500, 6000}) {
+        const int number = static_cast<int>(reduce) + static_cast<int>(axis + places / 1000);
+        if (is_left_out(number + GetParam())) continue;
         const bool self = random() % 3 != 0;
         const Table table =
             make_table(random, axis, places, 400, dtypes[GetParam()], random() % 2 == 0);

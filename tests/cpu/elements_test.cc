@@ -25,7 +25,9 @@ TEST_P(ManyElements, GiveTheReferenceBits) {
   ProblemMaker maker(GetParam() + 40);
   for (const Reduce reduce : {Reduce::add, Reduce::mean, Reduce::amax, Reduce::assign}) {
     if (!is_reducible(dtype, reduce)) continue;
-    for (const int64_t places : {3, 1000, 5000, 30000, 90000}) {
+    for (const int64_t places : {3, 1000, 5002, 30003, 90000}) {
+      if (is_left_out(static_cast<int>(reduce) + static_cast<int>(places % 4) + GetParam()))
+        continue;
       const Values values = maker.random() % 3 == 0 ? Values::special : Values::plain;
       const Problem problem = maker.make({1, 40000, 1, places}, dtype, reduce, values);
       const Bytes expected = result_of(problem, k_reference, 1);
