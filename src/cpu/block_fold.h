@@ -27,10 +27,11 @@ class BlockFold {
  public:
   // For blocks of up to `cells` places and `updates` updates. `window` may be null: sums then go
   // through accumulators only.
-  // With limbs, values of any exponent take little longer than others.
   BlockFold(const FoldKernels& kernels, const WindowKernels* window, int64_t cells, int64_t updates,
-            Carver& carver, bool limbs = false)
-      : kernels_(kernels), window_(window) {
+            Carver& carver)
+      : kernels_(kernels),
+        window_(window),
+        sums_(window != nullptr && window->wide.add != nullptr ? &window->wide : nullptr) {
     cells_.counts = carver.take<uint32_t>(cells);
     cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
@@ -43,8 +44,6 @@ class BlockFold {
       settled_ = carver.take<char>(WindowRests::kFew * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states)
                           : carver.take<int64_t>(cells * window->words);
-      has_limbs_ = limbs && window->add_limbs != nullptr && !one_batch_;
-      if (has_limbs_) limbs_ = carver.take<int64_t>(cells * kLimbs);
     }
     if (kernels.long_size > 0) {
       slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1,
@@ -65,7 +64,6 @@ class BlockFold {
     wide_ = flushed_ = minus_zeros_ = false;
     frame_ = Window();
     rests_.count = 0;
-    limbs_left_ = 0;
   }
 
   // Adds the updates [first, last), once a block. read(first, last, f) calls f(cells, values,
@@ -127,6 +125,7 @@ class BlockFold {
     rests_.count += later.rests_.count;
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
+    if (sums_ != nullptr) return sums_->merge(cells_, later.cells_, begin, end, counted_);
     kernels_.merge(cells_, later.cells_, begin, end);
   }
   // Once everything of it was merged.
@@ -141,13 +140,16 @@ class BlockFold {
   void finish(Repair&& repair) {
     const Destination dst{block_.first, 1, block_.include_self};
     frame_.minus_zeros = minus_zeros_;
-    if (flushed_) window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
+    // Wide sums tell for themselves what only the counts do not.
+    if (flushed_ && (counted_ || sums_ == nullptr)) {
+      window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
+    }
     if (!wide_ && rests_.count > 0) {
       window_->settle(units_, counted_ ? cells_.counts : nullptr, block_, frame_, rests_, settled_);
     }
     bool tagged = wide_ || counted_;  // the counts are there to be tagged
     for (int64_t begin = 0; begin < count_;) {
-      begin = wide_ ? kernels_.finish_block(cells_, block_, begin, count_, refused_, slots_)
+      begin = wide_ ? finish_wide(begin)
                     : window_->finish(units_, counted_ ? cells_.counts : nullptr, block_, begin,
                                       count_, frame_, refused_, slots_);
       if (refused_.count == 0) continue;
@@ -173,7 +175,15 @@ class BlockFold {
     updates.count = count;
     updates.cells = cells;
     updates.values = values;
-    kernels_.repair_add(owner.cells_, updates, repairs_);
+    if (sums_ == nullptr) return kernels_.repair_add(owner.cells_, updates, repairs_);
+    uint32_t found[kTileItems];
+    const int tagged = sums_->find_tagged(owner.cells_, cells, count, found);
+    updates.count = 1;
+    for (int i = 0; i < tagged; ++i) {
+      updates.cells = cells + found[i];
+      updates.values = values + int64_t{found[i]} * kernels_.value_size;
+      kernels_.repair_add(owner.cells_, updates, repairs_);
+    }
   }
   void join_help(const BlockFold& helper) {
     kernels_.repair_merge(cells_, refused_.count, repairs_, helper.repairs_);
@@ -191,8 +201,15 @@ class BlockFold {
     if (wide_) return;
     // Where a window is in use, it may have counted.
     if (!counted_) clear_counts();
-    kernels_.open_block(cells_, block_, count_);
+    const auto open = sums_ != nullptr ? sums_->open : kernels_.open_block;
+    open(cells_, block_, count_);
     wide_ = true;
+  }
+  int64_t finish_wide(int64_t begin) {
+    if (sums_ == nullptr) {
+      return kernels_.finish_block(cells_, block_, begin, count_, refused_, slots_);
+    }
+    return sums_->finish(cells_, counted_, block_, begin, count_, refused_, slots_);
   }
   void clear_counts() {
     std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
@@ -219,7 +236,7 @@ class BlockFold {
     });
     if (frame_.set(range, updates, *window_) && add_windowed(keys, first, last, read)) return;
     if (counted_) clear_counts();
-    add_wide(KeyedValues(), first, last, read);
+    add_wide(keys, first, last, read);
   }
   // False: its values lie too far apart, and what was added is of no use.
   template <class Read>
@@ -286,9 +303,10 @@ class BlockFold {
     patience_ = kFlushes * count_;
     bool good = true;
     for (int64_t at = first; at < last && good;) {
-      const bool by_limbs = has_limbs_ && patience_ <= 0 && keys.data != nullptr;
-      if (by_limbs) at += add_limbs(keys, at, last - at);
-      if (at == last) break;
+      if (patience_ <= 0 && sums_ != nullptr) {
+        minus_zeros_ = true;  // nobody looks for them from here on
+        return add_sums(keys, at, last, read);
+      }
       if (left_ > 0 && patience_ > 0 && keys.data != nullptr) {
         const int64_t taken =
             window_->add_keys(units_, seen(), keys, at, std::min(left_, last - at), frame_, rests_);
@@ -297,31 +315,13 @@ class BlockFold {
         if (at == last) break;
       }
       // By keys, what is read is only what they stopped at.
-      const int64_t part =
-          keys.data != nullptr && (patience_ > 0 || has_limbs_) ? kTileItems : last;
+      const int64_t part = keys.data != nullptr && patience_ > 0 ? kTileItems : last;
       const int64_t end = std::min(at + part, last);
       good = read(at, end,
                   [&](const uint32_t* ids, const char* values, int64_t count,
                       const char* soon = nullptr) { add_part(ids, values, count, soon); });
       at = end;
     }
-    if (limbs_left_ > 0) flush_limbs();
-  }
-  int64_t add_limbs(const KeyedValues& keys, int64_t first, int64_t count) {
-    if (limbs_left_ == 0) {
-      std::memset(limbs_, 0, static_cast<size_t>(count_ * kLimbs) * sizeof(int64_t));
-      limbs_left_ = kLimbUpdates;
-    }
-    const int64_t taken =
-        window_->add_limbs(limbs_, seen(), keys, first, std::min(count, limbs_left_), minus_zeros_);
-    limbs_left_ -= taken;
-    if (limbs_left_ == 0) flush_limbs();
-    return taken;
-  }
-  void flush_limbs() {
-    open_wide();
-    window_->flush_limbs(limbs_, cells_, count_, counted_);
-    flushed_ = true;
   }
   void add_part(const uint32_t* ids, const char* values, int64_t count, const char* soon) {
     while (count > 0) {
@@ -340,6 +340,7 @@ class BlockFold {
         send_for(soon == nullptr ? values : soon, i * 8);
         send_for(values, (i + kTileItems) * kernels_.value_size);
       }
+      if (sums_ != nullptr) return sums_->add(cells_, counted_, ids, values, count, soon);
       return kernels_.add_to_block(cells_, ids, values, count);
     }
   }
@@ -387,6 +388,7 @@ class BlockFold {
 
   template <class Read>
   void add_wide(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
+    if (sums_ != nullptr) return add_sums(keys, first, last, read);
     open_wide();
     const bool often =
         kernels_.add_often != nullptr && last - first >= tuning::kOftenUpdates * count_;
@@ -406,12 +408,36 @@ class BlockFold {
     }
   }
 
+  // The same in wide sums.
+  template <class Read>
+  void add_sums(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
+    open_wide();
+    bool good = true;
+    for (int64_t at = first; at < last && good;) {
+      if (keys.data != nullptr) at += sums_->add_keys(cells_, counted_, keys, at, last - at);
+      if (at == last) break;
+      const int64_t end = keys.data != nullptr ? std::min(at + kTileItems, last) : last;
+      good = read(at, end, Wide{*this});
+      at = end;
+    }
+  }
+  struct Wide {
+    BlockFold& fold;
+
+    bool takes_pairs() const { return !fold.counted_ && fold.sums_->add_pairs != nullptr; }
+    void operator()(const uint32_t* ids, const char* values, int64_t count,
+                    const char* soon = nullptr) {
+      fold.sums_->add(fold.cells_, fold.counted_, ids, values, count, soon);
+    }
+    void operator()(const uint64_t* pairs, int64_t count, const uint64_t* soon) {
+      fold.sums_->add_pairs(fold.cells_, pairs, count, soon);
+    }
+  };
+
   const FoldKernels& kernels_;
   const WindowKernels* window_;
+  const WideSums* sums_;  // null: what leaves the window goes to accumulators
   Cells cells_;
-  int64_t* limbs_ = nullptr;
-  bool has_limbs_ = false;
-  int64_t limbs_left_ = 0;    // updates until they are flushed; 0: they are not in use
   int64_t* units_ = nullptr;  // a cell's sum in units of the window
   int64_t batch_ = 0;
   bool one_batch_ = false;

@@ -40,12 +40,6 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   return layout;
 }
 
-// Limbs stay in the second-level cache, and are little beside the updates.
-bool has_limbs(const Layout& layout) {
-  const int64_t cells = layout.places.count();
-  return cells <= tuning::kLimbCells && layout.updates >= 256 * cells;
-}
-
 // What a worker's fold must be ready for: shares that are merged hold accumulators as well.
 int64_t fold_updates(const Layout& layout) {
   return layout.workers > 1 ? INT64_MAX : layout.updates;
@@ -123,8 +117,8 @@ class PrivateFold {
     block.include_self = block.include_self && w == 0;
     const int64_t cells = layout_.places.count();
     Carver carver(memory_ + bytes_ * w);
-    BlockFold& fold = folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_),
-                                        carver, has_limbs(layout_));
+    BlockFold& fold =
+        folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_), carver);
     fold.open(block, cells, transfer_.include_self);
     CodeReader reader(transfer_, flat_, kernels_, layout_.places);
     reader.check_keys();
@@ -228,7 +222,7 @@ size_t worker_bytes(const Layout& layout) {
     return carver.used();
   }
   BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
-                 carver, has_limbs(layout));
+                 carver);
   return carver.used();
 }
 

@@ -45,10 +45,6 @@ inline constexpr int64_t kChunkItems = 1024;
 inline constexpr int64_t kPrivateCells = 65536;
 inline constexpr int64_t kPrivateWindows = 524288;
 
-// Up to so many cells have limbs for values of any exponent: 2^22 float32 over 200 binades into 64,
-// 1,024 and 4,096 places take 2.3, 3.0 and 3.8 ms, in accumulators 4.6, 4.4 and 4.8 (the same day).
-inline constexpr int64_t kLimbCells = 4096;
-
 // A bucket of the partition: its cells, or its part of the destination, stay in the second-level
 // cache. 2^23 updates are dealt to 32, 64, 128 and 256 buckets in 12.4, 12.7, 10.8 and 8.4 ms
 // (2 cores of a Zen 4 class EPYC, 2026-11-15): where a bucket is met again too soon, its update

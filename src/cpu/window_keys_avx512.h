@@ -24,5 +24,7 @@ SOW_TARGET_AVX512 inline uint32_t not_cells(const uint32_t* keys, uint32_t exten
 // The kernels of a type, where they are other than in plain C++.
 template <class T>
 void use_avx512(WindowKernels& kernels);
+template <class T>
+void use_avx512(WideSums& sums, bool mean);
 
 }  // namespace sow::detail

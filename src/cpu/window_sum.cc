@@ -3,7 +3,7 @@
 
 #include "core/isa.h"
 #include "cpu/window_kernels.h"
-#include "cpu/window_limbs.h"
+#include "cpu/window_wide.h"
 
 namespace sow::detail {
 
@@ -25,13 +25,12 @@ const WindowKernels* kernels_of() {
                                          Loops::scan,
                                          Loops::add,
                                          Loops::add_keys,
-                                         LimbLoops<T>::kAdd,
-                                         LimbLoops<T>::kFlush,
                                          Loops::finish,
                                          Loops::settle,
                                          Loops::write,
                                          Loops::flush,
-                                         Loops::doubt};
+                                         Loops::doubt,
+                                         wide_sums<T, R>()};
   if constexpr (SOW_HAS_X86_KERNELS) {
     static const WindowKernels wide = [] {
       WindowKernels kernels = portable;

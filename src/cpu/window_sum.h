@@ -63,8 +63,26 @@ struct WindowRests {
   int count = 0, room = 0;
 };
 
-inline constexpr int kLimbs = 16;
-inline constexpr int64_t kLimbUpdates = int64_t{1} << 20;
+// Sums of values of any exponent in opened Cells, for what leaves a window: a float64 a cell, and a
+// bound on what its additions rounded away, which nearly always leaves one answer. Updates are
+// counted where results depend on it. All null for float64.
+struct WideSums {
+  void (*open)(const Cells&, const Block&, int64_t count) = nullptr;
+  void (*add)(const Cells&, bool counted, const uint32_t* ids, const char* values, int64_t count,
+              const char* soon) = nullptr;
+  // For the updates [first, first + count) of keys, until one is not a cell; returns how many.
+  int64_t (*add_keys)(const Cells&, bool counted, const KeyedValues&, int64_t first,
+                      int64_t count) = nullptr;
+  // For float32, a cell below its value.
+  void (*add_pairs)(const Cells&, const uint64_t* pairs, int64_t count, const void* soon) = nullptr;
+  void (*merge)(const Cells& to, const Cells& from, int64_t begin, int64_t end,
+                bool counted) = nullptr;
+  // As FoldKernels::finish_block.
+  int64_t (*finish)(const Cells&, bool counted, const Block&, int64_t begin, int64_t end,
+                    Touched& refused, int64_t room) = nullptr;
+  // The positions of the updates whose cells are repaired.
+  int (*find_tagged)(const Cells&, const uint32_t* ids, int count, uint32_t* positions) = nullptr;
+};
 
 // The cell loops of one type and reduction (add, mean of the narrow floats).
 struct WindowKernels {
@@ -84,12 +102,6 @@ struct WindowKernels {
   // as well.
   int64_t (*add_keys)(int64_t* cells, uint32_t* seen, const KeyedValues&, int64_t first,
                       int64_t count, Window&, WindowRests&);
-  // For values of any exponent, kLimbs integers a cell, one for every 16 exponents of float32; null
-  // for float64. Stops at values that are not finite, and at keys that are not cells; no more than
-  // kLimbUpdates between two flushes, which move what the limbs hold into opened Cells.
-  int64_t (*add_limbs)(int64_t* limbs, uint32_t* seen, const KeyedValues&, int64_t first,
-                       int64_t count, bool& minus_zeros);
-  void (*flush_limbs)(int64_t* limbs, const Cells& to, int64_t count, bool counted);
   // Writes the cells [begin, end), as FoldKernels::finish_block. With no counts a sum of zero may
   // be a cell without updates: where that makes a difference, it is refused.
   int64_t (*finish)(const int64_t* cells, const uint32_t* seen, const Block&, int64_t begin,
@@ -106,6 +118,7 @@ struct WindowKernels {
   // After a flush, a sum of zero has forgotten its sign, and where updates are not counted a cell
   // may have met zeros only: what cannot be told is made to refuse.
   void (*doubt)(const Cells&, const Block&, int64_t count, bool minus_zeros, bool counted);
+  WideSums wide;
 };
 
 // Null where sums cannot go through windows.

@@ -6,46 +6,13 @@
 
 #include "core/isa.h"
 #include "cpu/touch.h"
+#include "cpu/window_floats_avx512.h"
 #include "cpu/window_kernels.h"
 #include "cpu/window_keys_avx512.h"
-#include "cpu/window_limbs.h"
 
 namespace sow::detail {
 
 namespace {
-
-// Eight values as float32, and eight that are rounded once. The way to the halves goes through a
-// float32 whose last bit remembers what followed it (round to odd).
-SOW_TARGET_AVX512 inline __m256 load(const float* from) { return _mm256_loadu_ps(from); }
-SOW_TARGET_AVX512 inline __m256 load(const float16* from) {
-  return _mm256_maskz_cvtph_ps(0xff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
-SOW_TARGET_AVX512 inline __m256 load(const bfloat16* from) {
-  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
-}
-
-SOW_TARGET_AVX512 inline __m256i odd_floats(__m512d values) {
-  const __m256 cut =
-      _mm512_maskz_cvt_roundpd_ps(0xff, values, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-  const __mmask8 inexact =
-      _mm512_cmp_pd_mask(_mm512_maskz_cvtps_pd(0xff, cut), values, _CMP_NEQ_OQ);
-  const __m256i bits = _mm256_castps_si256(cut);
-  return _mm256_mask_or_epi32(bits, inexact, bits, _mm256_set1_epi32(1));
-}
-SOW_TARGET_AVX512 inline void store(float* to, __mmask8 which, __m512d values) {
-  _mm256_mask_storeu_ps(to, which, _mm512_maskz_cvtpd_ps(0xff, values));
-}
-SOW_TARGET_AVX512 inline void store(float16* to, __mmask8 which, __m512d values) {
-  const __m256 floats = _mm256_castsi256_ps(odd_floats(values));
-  _mm_mask_storeu_epi16(to, which, _mm256_maskz_cvtps_ph(0xff, floats, _MM_FROUND_TO_NEAREST_INT));
-}
-SOW_TARGET_AVX512 inline void store(bfloat16* to, __mmask8 which, __m512d values) {
-  const __m256i bits = odd_floats(values), one = _mm256_set1_epi32(1);
-  const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
-  const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff)));
-  _mm_mask_storeu_epi16(to, which, _mm256_maskz_cvtepi32_epi16(0xff, _mm256_srli_epi32(up, 16)));
-}
 
 template <class T>
 SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& range) {
@@ -167,62 +134,6 @@ SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedVa
                    : add_run<T, uint32_t>(cells, seen, keys, first, count, window, rests);
 }
 
-// Eight values by their exponents: a number of units of the limb that each goes to.
-SOW_TARGET_AVX512 inline uint32_t split_limbs(__m256 values, int64_t* amounts, uint32_t* limbs,
-                                              uint32_t& minus_zeros) {
-  const __m256i bits = _mm256_castps_si256(values), one = _mm256_set1_epi32(1);
-  const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
-  const __m256i biased = _mm256_srli_epi32(size, 23);
-  const __m256i hidden = _mm256_set1_epi32(0x800000);
-  const __m256i fraction = _mm256_and_si256(size, _mm256_set1_epi32(0x7fffff));
-  const __m256i mantissa =
-      _mm256_mask_or_epi32(fraction, _mm256_test_epi32_mask(biased, biased), fraction, hidden);
-  const __m256i shift = _mm256_sub_epi32(_mm256_max_epu32(biased, one), one);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(limbs), _mm256_srli_epi32(shift, 4));
-  const __m512i rest =
-      _mm512_maskz_cvtepu32_epi64(0xff, _mm256_and_si256(shift, _mm256_set1_epi32(15)));
-  const __m512i amount =
-      _mm512_maskz_sllv_epi64(0xff, _mm512_maskz_cvtepu32_epi64(0xff, mantissa), rest);
-  _mm512_store_si512(amounts, _mm512_mask_sub_epi64(amount, _mm256_movepi32_mask(bits),
-                                                    _mm512_setzero_si512(), amount));
-  minus_zeros |= _mm256_cmpeq_epi32_mask(bits, _mm256_set1_epi32(INT32_MIN));
-  return _mm256_cmpgt_epu32_mask(size, _mm256_set1_epi32(0x7f7fffff));
-}
-
-template <class T, class Id>
-SOW_TARGET_AVX512 int64_t add_limbs_of(int64_t* limbs, uint32_t* seen, const KeyedValues& keys,
-                                       int64_t first, int64_t count, bool& minus_zeros) {
-  constexpr int kCount = 16, kHalf = 8;
-  const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
-  const T* values = reinterpret_cast<const T*>(keys.values) + first;
-  alignas(64) int64_t amounts[kCount];
-  alignas(64) uint32_t which[kCount];
-  uint32_t zeros = 0;
-  int64_t i = 0;
-  for (; i + kCount <= count; i += kCount) {
-    const uint32_t delicate =
-        split_limbs(load(values + i), amounts, which, zeros) |
-        split_limbs(load(values + i + kHalf), amounts + kHalf, which + kHalf, zeros) |
-        not_cells(ids + i, keys.extent);
-    if (__builtin_expect(delicate != 0, 0)) break;
-    for (int j = 0; j < kCount; ++j) {
-      limbs[static_cast<int64_t>(ids[i + j]) * kLimbs + which[j]] += amounts[j];
-    }
-    if (seen == nullptr) continue;
-    for (int j = 0; j < kCount; ++j) ++seen[ids[i + j]];
-  }
-  minus_zeros |= zeros != 0;
-  const int64_t rest = std::min<int64_t>(count - i, kCount);
-  return i +
-         LimbLoops<T>::add_each(limbs, seen, ids + i, keys.extent, values + i, rest, minus_zeros);
-}
-template <class T>
-SOW_TARGET_AVX512 int64_t add_limbs(int64_t* limbs, uint32_t* seen, const KeyedValues& keys,
-                                    int64_t first, int64_t count, bool& minus_zeros) {
-  return keys.wide ? add_limbs_of<T, uint64_t>(limbs, seen, keys, first, count, minus_zeros)
-                   : add_limbs_of<T, uint32_t>(limbs, seen, keys, first, count, minus_zeros);
-}
-
 // Eight sums with their old values; says which of them cannot be told, and writes the others.
 template <class T>
 struct SumEnd {
@@ -296,7 +207,7 @@ void use_avx512(WindowKernels& kernels) {
   kernels.scan = scan<T>;
   kernels.add = add<T>;
   kernels.add_keys = add_keys<T>;
-  kernels.add_limbs = add_limbs<T>;
+  use_avx512<T>(kernels.wide, kernels.counts);
   if (!kernels.counts) kernels.finish = finish<T>;
 }
 template void use_avx512<float>(WindowKernels& kernels);

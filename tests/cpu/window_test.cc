@@ -183,13 +183,13 @@ TYPED_TEST(Windows, Overflow) {
                         Reduce::add, true);
 }
 
-// More values of any exponent, and of the largest, than limbs take without being emptied.
-TEST(Limbs, AreEmptied) {
+// Many values of any exponent, and of the largest, in very few places.
+TEST(WideSums, HoldAnyExponent) {
   const int before = get_num_threads();
   set_num_threads(2);
   for (const Kind kind : {any, large}) {
     Stream<float> stream(3 + kind);
-    constexpr int64_t kCount = (1 << 21) + 100000;
+    constexpr int64_t kCount = (1 << 20) + 100000;
     std::vector<float> values = stream.draw(kCount, any);
     const std::vector<float> more = stream.draw(kCount / 2, kind), olds = stream.draw(3, normal);
     for (size_t i = 0; i < more.size(); ++i) values[2 * i + 1] = std::abs(more[i]);
@@ -198,6 +198,51 @@ TEST(Limbs, AreEmptied) {
                           Reduce::add, true);
   }
   set_num_threads(before);
+}
+
+// Sums that lie between two numbers of the type, or would but for a term far below, beside places
+// that are met by zeros only or not at all, among them NaN, infinities and -0.
+TYPED_TEST(Windows, LeaveTiesToOthers) {
+  using Traits = FloatTraits<TypeParam>;
+  for (const Reduce reduce : {Reduce::add, Reduce::mean}) {
+    for (const int64_t places : {9, 700, 30000}) {
+      Stream<TypeParam> stream(static_cast<uint64_t>(places));
+      std::mt19937_64& random = stream.random();
+      const int64_t count = std::max<int64_t>(places * 2, 40000);
+      const std::vector<TypeParam> far = stream.draw(count, any);
+      const double half = std::ldexp(1.0, -Traits::kDigits);
+      std::vector<TypeParam> values, olds;
+      for (int64_t i = 0; i < count; ++i) {
+        const double sign = random() % 2 == 0 ? 1 : -1;
+        switch (random() % 8) {
+          case 0:
+            values.push_back(far[static_cast<size_t>(i)]);
+            break;
+          case 1:
+            values.push_back(TypeParam(sign * 0.0));
+            break;
+          case 2:
+            values.push_back(bit_cast<TypeParam>(typename Traits::Bits{1}));
+            break;
+          case 3:
+          case 4:
+            values.push_back(TypeParam(sign * half));
+            break;
+          default:
+            values.push_back(TypeParam(sign * (1 + 2 * half * static_cast<double>(random() % 4))));
+        }
+      }
+      for (int64_t i = 0; i < places; ++i) {
+        olds.push_back(i % 5 == 0   ? bit_cast<TypeParam>(Traits::kQuietNan)
+                       : i % 5 == 1 ? TypeParam(-0.0)
+                       : i % 5 == 2 ? bit_cast<TypeParam>(Traits::kInfinity)
+                                    : TypeParam(static_cast<double>(i % 5 - 3)));
+      }
+      const Tensor keys = keys_of<int64_t>(random, count, places, false);
+      expect_reference_bits(values, olds, keys, reduce, reduce == Reduce::add);
+      if (this->HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace

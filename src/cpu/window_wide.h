@@ -1,0 +1,131 @@
+// Sums of values of any exponent, in plain C++: see WideSums.
+#pragma once
+
+#include "cpu/window_kernels.h"
+
+namespace sow::detail {
+
+// An addition rounds away half of the last digit of its sum at most.
+inline constexpr double kRounding = 0x1p-53;
+
+template <class T, Reduce R>
+struct WideLoops {
+  using A = Accumulator<T, R>;
+  using State = typename A::State;
+  static_assert(sizeof(State) == 2 * sizeof(double));
+
+  static State* states_of(const Cells& cells) { return reinterpret_cast<State*>(cells.states); }
+
+  static void open(const Cells& cells, const Block& block, int64_t count) {
+    State* states = states_of(cells);
+    const T* old = reinterpret_cast<const T*>(block.first);
+    for (int64_t i = 0; i < count; ++i) {
+      states[i] = block.include_self ? State(widen(old[i * block.step]), 0, 0) : State();
+    }
+  }
+
+  static void add_one(State& state, double value) {
+    const double sum = state.high() + value;
+    state = State(sum, 0, state.lost() + absolute(sum) * kRounding);
+  }
+  static void add(const Cells& cells, bool counted, const uint32_t* ids, const char* values,
+                  int64_t count, const char*) {
+    add_each(cells, counted, ids, UINT32_MAX, reinterpret_cast<const T*>(values), count);
+  }
+  static int64_t add_keys(const Cells& cells, bool counted, const KeyedValues& keys, int64_t first,
+                          int64_t count) {
+    const T* values = reinterpret_cast<const T*>(keys.values) + first;
+    if (keys.wide) {
+      const auto* ids = reinterpret_cast<const uint64_t*>(keys.data) + first;
+      return add_each(cells, counted, ids, keys.extent, values, count);
+    }
+    const auto* ids = reinterpret_cast<const uint32_t*>(keys.data) + first;
+    return add_each(cells, counted, ids, keys.extent, values, count);
+  }
+  // Negative keys are too large.
+  template <class Id>
+  static int64_t add_each(const Cells& cells, bool counted, const Id* ids, uint32_t extent,
+                          const T* values, int64_t count) {
+    State* states = states_of(cells);
+    for (int64_t i = 0; i < count; ++i) {
+      if (ids[i] >= extent) return i;
+      add_one(states[ids[i]], widen(values[i]));
+      if (counted) ++cells.counts[ids[i]];
+    }
+    return count;
+  }
+  static void add_pairs(const Cells& cells, const uint64_t* pairs, int64_t count, const void*) {
+    State* states = states_of(cells);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = bit_cast<float>(static_cast<uint32_t>(pairs[i] >> 32));
+      add_one(states[static_cast<uint32_t>(pairs[i])], value);
+    }
+  }
+
+  // A cell that met nothing adds the identity.
+  static void merge(const Cells& to, const Cells& from, int64_t begin, int64_t end, bool counted) {
+    State* mine = states_of(to);
+    const State* theirs = states_of(from);
+    for (int64_t i = begin; i < end; ++i) mine[i].merge(theirs[i]);
+    if (!counted) return;
+    for (int64_t i = begin; i < end; ++i) to.counts[i] += from.counts[i];
+  }
+
+  // Where updates are not counted, a cell that is as it was opened met nothing, or zeros: those
+  // change a -0 only.
+  static CellEnd end(const State& state, const Cells& cells, int64_t cell, bool counted, T old,
+                     bool self, T& out) {
+    const uint32_t seen = counted ? cells.counts[cell] : 1;
+    if (seen == 0) return CellEnd::keep;
+    if (!counted && state.exact() &&
+        bit_cast<uint64_t>(state.high()) == bit_cast<uint64_t>(widen(old))) {
+      const Term<T> term(old);
+      const bool minus_zero = term.negative() && term.magnitude() == 0;
+      return term.nan() || minus_zero ? CellEnd::refuse : CellEnd::keep;
+    }
+    return A::finish(state, seen, self, out) ? CellEnd::write : CellEnd::refuse;
+  }
+  static int64_t finish(const Cells& cells, bool counted, const Block& block, int64_t begin,
+                        int64_t end_cell, Touched& refused, int64_t room) {
+    const State* states = states_of(cells);
+    T* to = reinterpret_cast<T*>(block.first);
+    for (int64_t i = begin; i < end_cell; ++i) {
+      T result;
+      T& place = to[i * block.step];
+      const CellEnd what = end(states[i], cells, i, counted, place, block.include_self, result);
+      if (what == CellEnd::write) place = result;
+      if (what != CellEnd::refuse) continue;
+      refused.cells[refused.count] = static_cast<uint32_t>(i);
+      refused.offsets[refused.count] = i * block.step;
+      if (++refused.count == room) return i + 1;
+    }
+    return end_cell;
+  }
+
+  static int find_tagged(const Cells& cells, const uint32_t* ids, int count, uint32_t* positions) {
+    int found = 0;
+    for (int i = 0; i < count; ++i) {
+      positions[found] = static_cast<uint32_t>(i);
+      found += (cells.counts[ids[i]] & kCellTag) != 0;
+    }
+    return found;
+  }
+};
+
+template <class T, Reduce R>
+WideSums wide_sums() {
+  WideSums sums;
+  if constexpr (sizeof(T) < sizeof(double)) {
+    using Loops = WideLoops<T, R>;
+    sums.open = Loops::open;
+    sums.add = Loops::add;
+    sums.add_keys = Loops::add_keys;
+    if constexpr (sizeof(T) == 4) sums.add_pairs = Loops::add_pairs;
+    sums.merge = Loops::merge;
+    sums.finish = Loops::finish;
+    sums.find_tagged = Loops::find_tagged;
+  }
+  return sums;
+}
+
+}  // namespace sow::detail

@@ -1,0 +1,269 @@
+// Sums of values of any exponent with AVX-512: values are read, and sums rounded, eight at a time.
+#include <immintrin.h>
+
+#include "core/isa.h"
+#include "cpu/touch.h"
+#include "cpu/window_floats_avx512.h"
+#include "cpu/window_kernels.h"
+#include "cpu/window_keys_avx512.h"
+#include "cpu/window_wide.h"
+
+namespace sow::detail {
+
+namespace {
+
+constexpr int kLanes = 8, kStep = 16;
+
+SOW_TARGET_AVX512 inline void store_state(double* to, __m512d sums, __m512d lost) {
+  const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+  const __m512i high = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  _mm512_storeu_pd(to, _mm512_permutex2var_pd(sums, low, lost));
+  _mm512_storeu_pd(to + kLanes, _mm512_permutex2var_pd(sums, high, lost));
+}
+
+template <class T, Reduce R>
+SOW_TARGET_AVX512 void open(const Cells& cells, const Block& block, int64_t count) {
+  double* states = reinterpret_cast<double*>(cells.states);
+  const T* old = reinterpret_cast<const T*>(block.first);
+  const __m512d zero = _mm512_setzero_pd();
+  int64_t i = 0;
+  if (block.step == 1 || !block.include_self) {
+    for (; i + kLanes <= count; i += kLanes) {
+      store_state(
+          states + 2 * i,
+          block.include_self ? _mm512_maskz_cvtps_pd(0xff, load(old + i)) : _mm512_set1_pd(-0.0),
+          zero);
+    }
+  }
+  Cells rest = cells;
+  rest.states += 2 * sizeof(double) * i;
+  Block places = block;
+  places.first += i * block.step * static_cast<int64_t>(sizeof(T));
+  WideLoops<T, R>::open(rest, places, count - i);
+}
+
+[[gnu::always_inline]] SOW_TARGET_AVX512 inline void add_one(double* state, double value) {
+  const double sum = state[0] + value;
+  state[0] = sum;
+  state[1] = __builtin_fma(absolute(sum), kRounding, state[1]);
+}
+template <class T>
+[[gnu::always_inline]] SOW_TARGET_AVX512 inline void widen_step(const T* values, double* wide) {
+  _mm512_store_pd(wide, _mm512_maskz_cvtps_pd(0xff, load(values)));
+  _mm512_store_pd(wide + kLanes, _mm512_maskz_cvtps_pd(0xff, load(values + kLanes)));
+}
+
+template <bool Counts, bool Checks, int Copies, class T, class Id>
+SOW_TARGET_AVX512 int64_t add_each(double* states, uint32_t* seen, const Id* ids, uint32_t extent,
+                                   const T* values, int64_t count, const char* soon) {
+  alignas(64) double wide[kStep];
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    if (Checks && __builtin_expect(not_cells(ids + i, extent) != 0, 0)) break;
+    if (!Checks) send_for(soon, i * 8);
+    if (!Checks) send_for(soon, i * 8 + 64);
+    widen_step(values + i, wide);
+#pragma GCC unroll 16
+    for (int j = 0; j < kStep; ++j) {
+      add_one(states + 2 * (static_cast<int64_t>(ids[i + j]) * Copies + j % Copies), wide[j]);
+      if (Counts) ++seen[ids[i + j]];
+    }
+  }
+  return i;
+}
+
+template <class T, Reduce R>
+SOW_TARGET_AVX512 void add(const Cells& cells, bool counted, const uint32_t* ids,
+                           const char* values, int64_t count, const char* soon) {
+  const T* from = reinterpret_cast<const T*>(values);
+  double* states = reinterpret_cast<double*>(cells.states);
+  if (soon == nullptr) soon = values;  // a line that is here costs nothing, none at all a walk
+  const int64_t done =
+      counted ? add_each<true, false, 1>(states, cells.counts, ids, UINT32_MAX, from, count, soon)
+              : add_each<false, false, 1>(states, cells.counts, ids, UINT32_MAX, from, count, soon);
+  WideLoops<T, R>::add_each(cells, counted, ids + done, UINT32_MAX, from + done, count - done);
+}
+
+// Few cells have copies, so that one update need not wait for another.
+constexpr int kCopies = 8, kCopied = 16;
+struct Copies {
+  SOW_TARGET_AVX512 Copies() {
+    for (int i = 0; i < kCopied * kCopies; i += kLanes) {
+      store_state(states + 2 * i, _mm512_set1_pd(-0.0), _mm512_setzero_pd());
+    }
+  }
+  template <class State>
+  void add_to(State* cells, uint32_t count) const {
+    for (uint32_t i = 0; i < count * kCopies; ++i) {
+      cells[i / kCopies].merge(State(states[2 * i], 0, states[2 * i + 1]));
+    }
+  }
+  alignas(64) double states[2 * kCopied * kCopies];
+};
+
+template <class T, Reduce R, class Id>
+SOW_TARGET_AVX512 int64_t add_run(const Cells& cells, bool counted, const KeyedValues& keys,
+                                  int64_t first, int64_t count) {
+  const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
+  const T* from = reinterpret_cast<const T*>(keys.values) + first;
+  double* states = reinterpret_cast<double*>(cells.states);
+  uint32_t* seen = cells.counts;
+  int64_t done = 0;
+  if (keys.extent <= kCopied) {
+    Copies copies;
+    done = counted ? add_each<true, true, kCopies>(copies.states, seen, ids, keys.extent, from,
+                                                   count, nullptr)
+                   : add_each<false, true, kCopies>(copies.states, seen, ids, keys.extent, from,
+                                                    count, nullptr);
+    copies.add_to(WideLoops<T, R>::states_of(cells), keys.extent);
+  } else {
+    done = counted ? add_each<true, true, 1>(states, seen, ids, keys.extent, from, count, nullptr)
+                   : add_each<false, true, 1>(states, seen, ids, keys.extent, from, count, nullptr);
+  }
+  const int64_t rest = std::min<int64_t>(count - done, kStep);
+  return done +
+         WideLoops<T, R>::add_each(cells, counted, ids + done, keys.extent, from + done, rest);
+}
+template <class T, Reduce R>
+int64_t add_keys(const Cells& cells, bool counted, const KeyedValues& keys, int64_t first,
+                 int64_t count) {
+  return keys.wide ? add_run<T, R, uint64_t>(cells, counted, keys, first, count)
+                   : add_run<T, R, uint32_t>(cells, counted, keys, first, count);
+}
+
+template <Reduce R>
+SOW_TARGET_AVX512 void add_pairs(const Cells& cells, const uint64_t* pairs, int64_t count,
+                                 const void* soon) {
+  double* states = reinterpret_cast<double*>(cells.states);
+  alignas(64) double wide[kLanes];
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    send_for(soon, i * 8);
+    const __m512i pair = _mm512_loadu_si512(pairs + i);
+    const __m256i bits = _mm512_maskz_cvtepi64_epi32(0xff, _mm512_maskz_srli_epi64(0xff, pair, 32));
+    _mm512_store_pd(wide, _mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(bits)));
+#pragma GCC unroll 8
+    for (int j = 0; j < kLanes; ++j) {
+      add_one(states + 2 * static_cast<int64_t>(static_cast<uint32_t>(pairs[i + j])), wide[j]);
+    }
+  }
+  WideLoops<float, R>::add_pairs(cells, pairs + i, count - i, soon);
+}
+
+// Eight sums: both ends of what each may be are rounded, and those written that are the same.
+// Returns those that refuse.
+template <class T, Reduce R, bool Counted>
+SOW_TARGET_AVX512 inline __mmask8 end_eight(const double* states, const uint32_t* counts, T* to,
+                                            bool self) {
+  const __m512d low = _mm512_loadu_pd(states), high = _mm512_loadu_pd(states + kLanes);
+  const __m512i evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+  const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+  const __m512d sum = _mm512_permutex2var_pd(low, evens, high);
+  const __m512d lost = _mm512_permutex2var_pd(low, odds, high), zero = _mm512_setzero_pd();
+  const __m256 old = load(to);
+  const __mmask8 inexact = _mm512_cmp_pd_mask(lost, zero, _CMP_NEQ_UQ);
+  const __m256i seen = Counted ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(counts))
+                               : _mm256_setzero_si256();
+  const __mmask8 changed = _mm512_cmpneq_epi64_mask(
+      _mm512_castpd_si512(sum), _mm512_castpd_si512(_mm512_maskz_cvtps_pd(0xff, old)));
+  const __mmask8 met =
+      Counted ? _mm256_test_epi32_mask(seen, seen) : static_cast<__mmask8>(inexact | changed);
+  const __m512d margin = _mm512_add_pd(lost, lost);
+  constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  constexpr int kUp = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;
+  __m512d least = _mm512_mask_sub_round_pd(sum, inexact, sum, margin, kDown);
+  __m512d most = _mm512_mask_add_round_pd(sum, inexact, sum, margin, kUp);
+  if constexpr (R == Reduce::mean) {
+    const __m512d count =
+        _mm512_maskz_cvtepu32_pd(0xff, _mm256_add_epi32(seen, _mm256_set1_epi32(self)));
+    least = _mm512_div_pd(least, count);
+    most = _mm512_div_pd(most, count);
+  }
+  const __m256i bits = rounded_bits<T>(least);
+  __mmask8 certain = _mm256_cmpeq_epi32_mask(bits, rounded_bits<T>(most));
+  certain = _mm512_mask_cmp_pd_mask(certain, _mm512_abs_pd(sum),
+                                    _mm512_set1_pd(0x1.fffffffffffffp1023), _CMP_LE_OQ);
+  certain = _mm512_mask_cmp_pd_mask(certain, lost, _mm512_set1_pd(0x1p1000), _CMP_LE_OQ);
+  store_bits(to, met & certain, bits);
+  const auto refused = static_cast<__mmask8>(met & ~certain);
+  if (Counted) return refused;
+  constexpr int kNan = 0x81, kMinusZero = 0x04;
+  return refused | static_cast<__mmask8>(~met & _mm256_fpclass_ps_mask(old, kNan | kMinusZero));
+}
+
+template <class T, Reduce R, bool Counted>
+SOW_TARGET_AVX512 int64_t finish_eights(const Cells& cells, const Block& block, int64_t begin,
+                                        int64_t end, Touched& refused, int64_t room) {
+  const double* states = reinterpret_cast<const double*>(cells.states);
+  T* to = reinterpret_cast<T*>(block.first);
+  int64_t i = begin;
+  for (; i + kLanes <= end && refused.count + kLanes < room; i += kLanes) {
+    uint32_t left =
+        end_eight<T, R, Counted>(states + 2 * i, cells.counts + i, to + i, block.include_self);
+    for (; left != 0; left &= left - 1) {
+      const int64_t cell = i + __builtin_ctz(left);
+      refused.cells[refused.count] = static_cast<uint32_t>(cell);
+      refused.offsets[refused.count++] = cell;
+    }
+  }
+  return i;
+}
+template <class T, Reduce R>
+int64_t finish(const Cells& cells, bool counted, const Block& block, int64_t begin, int64_t end,
+               Touched& refused, int64_t room) {
+  if (block.step != 1) {
+    return WideLoops<T, R>::finish(cells, counted, block, begin, end, refused, room);
+  }
+  const int64_t done = counted
+                           ? finish_eights<T, R, true>(cells, block, begin, end, refused, room)
+                           : finish_eights<T, R, false>(cells, block, begin, end, refused, room);
+  return WideLoops<T, R>::finish(cells, counted, block, done, std::min(end, done + kLanes - 1),
+                                 refused, room);
+}
+
+SOW_TARGET_AVX512 int find_tagged(const Cells& cells, const uint32_t* ids, int count,
+                                  uint32_t* positions) {
+  const __m512i step = _mm512_set1_epi32(kStep);
+  __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  int found = 0, i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    const __m512i tags = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff,
+                                                     _mm512_loadu_si512(ids + i), cells.counts, 4);
+    const __mmask16 tagged = _mm512_movepi32_mask(tags);
+    // There is room: no more were found than come before these.
+    _mm512_storeu_si512(positions + found, _mm512_maskz_compress_epi32(tagged, at));
+    found += __builtin_popcount(tagged);
+    at = _mm512_add_epi32(at, step);
+  }
+  for (; i < count; ++i) {
+    positions[found] = static_cast<uint32_t>(i);
+    found += (cells.counts[ids[i]] & kCellTag) != 0;
+  }
+  return found;
+}
+
+template <class T, Reduce R>
+void use_kernels(WideSums& sums) {
+  sums.open = open<T, R>;
+  sums.add = add<T, R>;
+  sums.add_keys = add_keys<T, R>;
+  if constexpr (sizeof(T) == 4) sums.add_pairs = add_pairs<R>;
+  sums.finish = finish<T, R>;
+  sums.find_tagged = find_tagged;
+}
+
+}  // namespace
+
+template <class T>
+void use_avx512(WideSums& sums, bool mean) {
+  if (mean) {
+    use_kernels<T, Reduce::mean>(sums);
+  } else {
+    use_kernels<T, Reduce::add>(sums);
+  }
+}
+template void use_avx512<float>(WideSums& sums, bool mean);
+template void use_avx512<float16>(WideSums& sums, bool mean);
+template void use_avx512<bfloat16>(WideSums& sums, bool mean);
+
+}  // namespace sow::detail
