@@ -77,14 +77,19 @@ struct RowReader {
     for (int i = 0; i < Pieces; ++i) pieces[i] = load_lanes(tile_.dst + 64 * i, lanes(i));
   }
 
-  // Into the second-level cache a row that comes much later, and from there one that comes soon:
+  // Into the second-level cache rows that come much later, and from there one that comes soon:
   // but not the line after its last whole one, or more is fetched than anyone asked for.
   SOW_TARGET_AVX512 SOW_INLINE void fetch(int64_t k) const {
     if (k < tile_.far_count) fetch_far(k);
-    if (k + kNearRows >= tile_.known) return;
-    const char* row = tile_.src + tile_.codes[k + kNearRows] * tile_.src_step;
+    if (k + kMidRows < tile_.known) {
+      const char* mid = tile_.src + tile_.codes[k + kMidRows] * tile_.src_step;
 #pragma GCC unroll 4
-    for (int i = 0; i < Pieces; ++i) _mm_prefetch(row + 64 * i, _MM_HINT_T0);
+      for (int i = 0; i < Pieces; ++i) _mm_prefetch(mid + 64 * i, _MM_HINT_T1);
+    }
+    if (k + kNearRows >= tile_.known) return;
+    const char* near = tile_.src + tile_.codes[k + kNearRows] * tile_.src_step;
+#pragma GCC unroll 4
+    for (int i = 0; i < Pieces; ++i) _mm_prefetch(near + 64 * i, _MM_HINT_T0);
   }
   // What the next row has more than this one.
   SOW_TARGET_AVX512 SOW_INLINE void fetch_rest() const {

@@ -16,7 +16,8 @@ struct RowTile {
   const uint32_t* codes = nullptr;
   int64_t count = 0;  // source rows that meet here, at least one
   // Rows that will be read later: far[k] is fetched into the second-level cache while the k-th row
-  // is added, and codes[k + kNearRows] from there into the first, if k + kNearRows < known.
+  // is added, codes[k + kMidRows] once more, and codes[k + kNearRows] from there into the first,
+  // of `known` codes.
   const uint32_t* far = nullptr;
   int64_t far_count = 0;
   int64_t known = 0;
@@ -32,8 +33,13 @@ inline constexpr int kTileColumns = 64;
 // Fetching straight into the first-level cache is limited by the few misses that it keeps open at a
 // time. 500,000 rows of 64 floats out of 128 MB in random order: 8.3 ms 16 rows ahead; into the
 // second level 6.6; that 60 rows ahead, and from there into the first 16 rows ahead, 3.0 (2 cores
-// of a Zen 4 class EPYC, 2026-11-15; 2.2 for reading the same bytes in order).
+// of a Zen 4 class EPYC, 2026-11-15; 2.2 for reading the same bytes in order). What is asked for
+// while too many misses are open is forgotten, and then missed later, for longer: so it is asked
+// for once more. Maxima of these rows in a held order took 8.3 ms on one thread and 4.0 on two, and
+// take 5.6 and 3.0; products and sums fell into either state, a build one, a build the other
+// (2026-11-16).
 inline constexpr int64_t kFarRows = 60;
+inline constexpr int64_t kMidRows = 40;
 inline constexpr int64_t kNearRows = 16;
 
 // A sum is proved exact by the spread of its terms' exponents, which many terms spread too far.

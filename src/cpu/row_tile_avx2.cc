@@ -17,6 +17,10 @@ SOW_TARGET_AVX2 SOW_INLINE void fetch(const RowTile& tile, int64_t k) {
     for (int i = 0; i < 4; ++i) _mm_prefetch(row + 64 * i, _MM_HINT_T1);
     _mm_prefetch(row + 4 * kTileColumns - 1, _MM_HINT_T1);
   }
+  if (k + kMidRows < tile.known) {
+    const char* row = tile.src + tile.codes[k + kMidRows] * tile.src_step;
+    for (int i = 0; i < 4; ++i) _mm_prefetch(row + 64 * i, _MM_HINT_T1);
+  }
   if (k + kNearRows >= tile.known) return;
   const char* row = tile.src + tile.codes[k + kNearRows] * tile.src_step;
   for (int i = 0; i < 4; ++i) _mm_prefetch(row + 64 * i, _MM_HINT_T0);
