@@ -14,7 +14,7 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
 endif()
 # g++ 12 warns of its own AVX-512 headers, which pass vectors that no lane of is used.
 set_source_files_properties(src/cpu/row_tile_avx512.cc src/cpu/extreme_grad_avx512.cc
-  src/cpu/row_split_avx512.cc src/cpu/short_sums_avx512.cc src/cpu/short_apply_avx512.cc PROPERTIES
+  src/cpu/short_sums_avx512.cc src/cpu/short_apply_avx512.cc PROPERTIES
   COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 
 add_library(sow_objects OBJECT ${sources})

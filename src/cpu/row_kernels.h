@@ -245,7 +245,7 @@ struct RowKernels {
     const FoldRowTile part =
         width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
     tile.include_self = job.include_self;
-    bool wide = false;  // the last sums were
+    if (width <= kTileColumns && last - first > kFarRows) fetch_first(job, job.begins[first]);
     for (int64_t s = first; s < last; ++s) {
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
       if (range.begin == range.end) continue;
@@ -266,13 +266,7 @@ struct RowKernels {
             continue;
           }
         }
-        if (fold != nullptr && !wide && fold(tile)) continue;
-        if constexpr (kMayWiden) {
-          const FoldRowTile split = row_split_kernel(dtype_of<T>(), R, range.columns,
-                                                     range.columns == kTileColumns ? shift : 0);
-          wide = split != nullptr && split(tile);
-          if (wide) continue;
-        }
+        if (fold != nullptr && fold(tile)) continue;
         if constexpr (kMayWiden && R == Reduce::mean) {
           if (fold != nullptr) {  // one part would not tell a float64 either
             fold_wider(job, range, row + column);
@@ -281,6 +275,15 @@ struct RowKernels {
         }
         fold_block(job, range, row + column, add);
       }
+    }
+  }
+  // Rows that no row before these asks for.
+  static void fetch_first(const RowJob& job, int64_t begin) {
+    const int64_t end = std::min(job.items, begin + kFarRows);
+    const int64_t bytes = (job.last_column - job.first_column) * static_cast<int64_t>(sizeof(T));
+    for (int64_t k = begin; k < end; ++k) {
+      const char* row = reinterpret_cast<const char*>(Portable::item(job, k, job.first_column));
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 2);
     }
   }
   // What the kernel fetches: of rows in one tile the next ones in order, of wider ones the same

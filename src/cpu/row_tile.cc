@@ -18,14 +18,6 @@ FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift) 
   return nullptr;
 }
 
-FoldRowTile row_split_kernel(DType dtype, Reduce reduce, int columns, int shift) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    const bool sums = dtype == DType::float32 && (reduce == Reduce::add || reduce == Reduce::mean);
-    if (sums && current_isa() == Isa::avx512) return row_split_avx512(reduce, columns, shift);
-  }
-  return nullptr;
-}
-
 ExtremeGradKernel extreme_grad_kernel(DType dtype, int shift) {
   if constexpr (SOW_HAS_X86_KERNELS) {
     if (current_isa() == Isa::avx512) return extreme_grad_avx512(dtype, shift);

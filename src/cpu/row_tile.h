@@ -42,7 +42,8 @@ inline constexpr int64_t kFarRows = 60;
 inline constexpr int64_t kMidRows = 40;
 inline constexpr int64_t kNearRows = 16;
 
-// A sum is proved exact by the spread of its terms' exponents, which many terms spread too far.
+// A sum is proved exact by the spread of its terms' exponents, which many terms spread too far;
+// where they lie further apart, float64 still tells how it is rounded, unless they cancel.
 inline constexpr int64_t kSpreadItems = 256;
 
 // Writes the row and returns true; or false, and nothing was written: a sum that it can't prove.
@@ -63,11 +64,7 @@ int row_shift(const void* src, int64_t src_step, int columns);
 // For so many columns and a shift, or null where the current instruction set has none.
 FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift);
 
-// The same for sums whose terms lie further apart, at twice the cost or more.
-FoldRowTile row_split_kernel(DType dtype, Reduce reduce, int columns, int shift);
-
 FoldRowTile row_tile_avx2(DType dtype, Reduce reduce, int columns);
 FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift);
-FoldRowTile row_split_avx512(Reduce reduce, int columns, int shift);  // float32 sums and means
 
 }  // namespace sow::detail

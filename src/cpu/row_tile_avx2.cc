@@ -2,6 +2,8 @@
 // Products and extremes are left to plain loops, which compilers make as quick.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "core/exact_rows.h"
 #include "cpu/row_tile.h"
 
@@ -34,18 +36,29 @@ struct Spread {
     most = _mm256_max_epu32(most, magnitude);
     least = _mm256_min_epu32(least, _mm256_sub_epi32(magnitude, _mm256_set1_epi32(1)));
   }
-  // Where the exponents are further apart than float64 has room for, or something is not finite.
+  // Where the exponents are further apart than float64 has room for.
   SOW_TARGET_AVX2 SOW_INLINE __m256i doubt(int room) const {
     const __m256i apart =
         _mm256_sub_epi32(_mm256_srli_epi32(most, 23), _mm256_srli_epi32(least, 23));
-    return _mm256_or_si256(_mm256_cmpgt_epi32(apart, _mm256_set1_epi32(room)),
-                           _mm256_cmpgt_epi32(most, _mm256_set1_epi32(0x7f7fffff)));
+    return _mm256_cmpgt_epi32(apart, _mm256_set1_epi32(room));
+  }
+  SOW_TARGET_AVX2 SOW_INLINE __m256i infinite() const {
+    return _mm256_cmpgt_epi32(most, _mm256_set1_epi32(0x7f7fffff));
   }
 };
 
-// The sums of some columns from byte `at` of the rows on; what may not be exact is not zero.
-SOW_TARGET_AVX2 SOW_INLINE __m256i fold_columns(const RowTile& tile, int64_t at, int room,
-                                                double* out) {
+// What is known of the columns of a tile.
+struct Columns {
+  alignas(32) double sums[kTileColumns];
+  alignas(
+      32) float off[kTileColumns];  // the largest magnitude where a sum may not be exact, else 0
+  __m256i doubt, infinite;
+};
+
+// The sums of some columns from `first` on.
+SOW_TARGET_AVX2 SOW_INLINE void fold_columns(const RowTile& tile, int first, int room,
+                                             Columns& out) {
+  const int64_t at = 4 * first;
   const __m256i nothing = _mm256_set1_epi32(INT32_MIN);  // -0
   __m256d sum[4];
   Spread spread[2];
@@ -72,8 +85,42 @@ SOW_TARGET_AVX2 SOW_INLINE __m256i fold_columns(const RowTile& tile, int64_t at,
     }
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) _mm256_storeu_pd(out + 4 * i, sum[i]);
-  return _mm256_or_si256(spread[0].doubt(room), spread[1].doubt(room));
+  for (int i = 0; i < 4; ++i) _mm256_store_pd(out.sums + first + 4 * i, sum[i]);
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m256i doubt = spread[i].doubt(room);
+    out.doubt = _mm256_or_si256(out.doubt, doubt);
+    out.infinite = _mm256_or_si256(out.infinite, spread[i].infinite());
+    _mm256_store_ps(out.off + first + 8 * i,
+                    _mm256_castsi256_ps(_mm256_and_si256(doubt, spread[i].most)));
+  }
+}
+
+template <Reduce R>
+SOW_TARGET_AVX2 SOW_INLINE __m128 rounded(__m256d sum, __m256d count) {
+  return _mm256_cvtpd_ps(R == Reduce::mean ? _mm256_div_pd(sum, count) : sum);
+}
+
+// As with AVX-512: both ends of the range that a sum must lie in are rounded to the same bits.
+template <Reduce R>
+SOW_TARGET_AVX2 bool store_certain(float* to, const Columns& found, int64_t count) {
+  const double number = static_cast<double>(count);
+  const __m256d scale = _mm256_set1_pd(number * number * 0x1p-50), all = _mm256_set1_pd(number);
+  alignas(32) float out[kTileColumns];
+  __m128i differ = _mm_setzero_si128();
+  for (int c = 0; c < kTileColumns; c += 4) {
+    const __m256d sum = _mm256_load_pd(found.sums + c);
+    const __m256d off = _mm256_mul_pd(_mm256_cvtps_pd(_mm_load_ps(found.off + c)), scale);
+    const __m256d exact = _mm256_cmp_pd(off, _mm256_setzero_pd(), _CMP_EQ_OQ);
+    const __m256d least = _mm256_blendv_pd(_mm256_sub_pd(sum, off), sum, exact);
+    const __m256d greatest = _mm256_blendv_pd(_mm256_add_pd(sum, off), sum, exact);
+    const __m128 low = rounded<R>(least, all), high = rounded<R>(greatest, all);
+    differ = _mm_or_si128(differ, _mm_xor_si128(_mm_castps_si128(low), _mm_castps_si128(high)));
+    _mm_store_ps(out + c, low);
+  }
+  if (!_mm_testz_si128(differ, differ)) return false;
+  for (int c = 0; c < kTileColumns; c += 8) _mm256_storeu_ps(to + c, _mm256_load_ps(out + c));
+  return true;
 }
 
 template <Reduce R>
@@ -81,20 +128,22 @@ SOW_TARGET_AVX2 bool fold_sum(const RowTile& tile) {
   if (tile.count > kSpreadItems) return false;
   const int64_t count = tile.count + tile.include_self;
   const int carries = 64 - static_cast<int>(_lzcnt_u64(static_cast<uint64_t>(count - 1)));
-  alignas(32) double local[kTileColumns];
-  double* const sums = tile.sums != nullptr ? tile.sums : local;
+  Columns found;
+  found.doubt = found.infinite = _mm256_setzero_si256();
   for (int c = 0; c < kTileColumns; c += kColumns) {
-    const __m256i doubt = fold_columns(tile, 4 * c, 53 - 24 - carries, sums + c);
-    if (!_mm256_testz_si256(doubt, doubt)) return false;
+    fold_columns(tile, c, 53 - 24 - carries, found);
+    if (!_mm256_testz_si256(found.infinite, found.infinite)) return false;
   }
-  if (tile.sums != nullptr) return true;
+  const bool exact = _mm256_testz_si256(found.doubt, found.doubt) != 0;
+  if (tile.sums != nullptr) {
+    if (exact) std::memcpy(tile.sums, found.sums, sizeof(found.sums));
+    return exact;
+  }
   float* const to = reinterpret_cast<float*>(tile.dst);
+  if (!exact) return store_certain<R>(to, found, count);
   const __m256d number = _mm256_set1_pd(static_cast<double>(count));
-  for (int c = 0; c < kTileColumns; c += 4) {
-    __m256d sum = _mm256_load_pd(sums + c);
-    if (R == Reduce::mean) sum = _mm256_div_pd(sum, number);
-    _mm_storeu_ps(to + c, _mm256_cvtpd_ps(sum));
-  }
+  for (int c = 0; c < kTileColumns; c += 4)
+    _mm_storeu_ps(to + c, rounded<R>(_mm256_load_pd(found.sums + c), number));
   return true;
 }
 

@@ -60,27 +60,40 @@ SOW_TARGET_AVX512 SOW_INLINE __mmask16 nans(const Wide& values) {
 }
 
 // Rounds once, and gives every NaN the bits of the contract.
-SOW_TARGET_AVX512 SOW_INLINE void store(float* to, __mmask16 in, const Wide& values) {
+SOW_TARGET_AVX512 SOW_INLINE __m512i rounded(const Wide& values, const float*) {
   const __m512d low = _mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(values.low)));
   const __m512 both =
       _mm512_castpd_ps(_mm512_insertf64x4(low, _mm256_castps_pd(_mm512_cvtpd_ps(values.high)), 1));
   const __m512i quiet = _mm512_set1_epi32(0x7fc00000);
-  _mm512_mask_storeu_epi32(to, in,
-                           _mm512_mask_mov_epi32(_mm512_castps_si512(both), nans(values), quiet));
+  return _mm512_mask_mov_epi32(_mm512_castps_si512(both), nans(values), quiet);
 }
-SOW_TARGET_AVX512 SOW_INLINE void store(bfloat16* to, __mmask16 in, const Wide& values) {
+SOW_TARGET_AVX512 SOW_INLINE __m256i rounded(const Wide& values, const bfloat16*) {
   const __m512i bits = odd_bits(values);
   const __m512i even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff)));
-  const __m256i rounded = _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
-  _mm256_mask_storeu_epi16(to, in,
-                           _mm256_mask_mov_epi16(rounded, nans(values), _mm256_set1_epi16(0x7fc0)));
+  const __m256i nearest = _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
+  return _mm256_mask_mov_epi16(nearest, nans(values), _mm256_set1_epi16(0x7fc0));
 }
-SOW_TARGET_AVX512 SOW_INLINE void store(float16* to, __mmask16 in, const Wide& values) {
+SOW_TARGET_AVX512 SOW_INLINE __m256i rounded(const Wide& values, const float16*) {
   const __m512 odd = _mm512_castsi512_ps(odd_bits(values));
-  const __m256i rounded = _mm512_cvtps_ph(odd, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  _mm256_mask_storeu_epi16(to, in,
-                           _mm256_mask_mov_epi16(rounded, nans(values), _mm256_set1_epi16(0x7e00)));
+  const __m256i nearest = _mm512_cvtps_ph(odd, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return _mm256_mask_mov_epi16(nearest, nans(values), _mm256_set1_epi16(0x7e00));
+}
+SOW_TARGET_AVX512 SOW_INLINE void put(void* to, __mmask16 in, __m512i bits) {
+  _mm512_mask_storeu_epi32(to, in, bits);
+}
+SOW_TARGET_AVX512 SOW_INLINE void put(void* to, __mmask16 in, __m256i bits) {
+  _mm256_mask_storeu_epi16(to, in, bits);
+}
+SOW_TARGET_AVX512 SOW_INLINE __mmask16 differ(__m512i a, __m512i b) {
+  return _mm512_cmpneq_epi32_mask(a, b);
+}
+SOW_TARGET_AVX512 SOW_INLINE __mmask16 differ(__m256i a, __m256i b) {
+  return _mm256_cmpneq_epi16_mask(a, b);
+}
+template <class T>
+SOW_TARGET_AVX512 SOW_INLINE void store(T* to, __mmask16 in, const Wide& values) {
+  put(to, in, rounded(values, to));
 }
 
 // Bits of floats as integers of 4 or 2 bytes.
@@ -161,6 +174,45 @@ struct FloatBits<float16> {
   static constexpr int64_t kInfinity = 0x7c00, kQuietNan = 0x7e00, kSign = 0x8000;
 };
 
+// Sums of which some may not be exact.
+template <int Terms>
+struct Unproved {
+  Wide sum[Terms];
+  __m512 most[Terms];  // magnitudes
+  __mmask16 doubt[Terms], in[Terms];
+};
+
+// A sum of `count` terms no larger than M was rounded to 53 bits at most so often, and no partial
+// sum was beyond 2 * count * M: it is off by less than count^2 * M / 2^52, and the ends of that
+// range by less than count * M / 2^51. Where ends that lie twice as far apart as all that are
+// rounded to the same bits, so is the real sum, and the mean.
+template <class T, Reduce R, int Terms>
+SOW_TARGET_AVX512 __attribute__((noinline)) bool store_certain(T* to, const Unproved<Terms>& found,
+                                                               int64_t count) {
+  const double number = static_cast<double>(count);
+  const __m512d scale = _mm512_set1_pd(number * number * 0x1p-50);
+  const __m512d divisor = _mm512_set1_pd(number);
+  decltype(rounded(Wide{}, to)) bits[Terms];
+  for (int i = 0; i < Terms; ++i) {
+    const Wide most = widened(found.most[i]), sum = found.sum[i];
+    const auto low = static_cast<__mmask8>(found.doubt[i]);
+    const auto high = static_cast<__mmask8>(found.doubt[i] >> 8);
+    const Wide off{_mm512_mul_pd(most.low, scale), _mm512_mul_pd(most.high, scale)};
+    Wide least{_mm512_mask_sub_pd(sum.low, low, sum.low, off.low),
+               _mm512_mask_sub_pd(sum.high, high, sum.high, off.high)};
+    Wide greatest{_mm512_mask_add_pd(sum.low, low, sum.low, off.low),
+                  _mm512_mask_add_pd(sum.high, high, sum.high, off.high)};
+    if constexpr (R == Reduce::mean) {
+      least = {_mm512_div_pd(least.low, divisor), _mm512_div_pd(least.high, divisor)};
+      greatest = {_mm512_div_pd(greatest.low, divisor), _mm512_div_pd(greatest.high, divisor)};
+    }
+    bits[i] = rounded(least, to);
+    if ((differ(bits[i], rounded(greatest, to)) & found.in[i]) != 0) return false;
+  }
+  for (int i = 0; i < Terms; ++i) put(to + 16 * i, found.in[i], bits[i]);
+  return true;
+}
+
 // Terms below 2^(most + 1) that are whole multiples of 2^(least - mantissa + 1) add up exactly in
 // float64 while the sum has no more than 53 bits between the two.
 template <class T, Reduce R, int Pieces, Rows How>
@@ -206,14 +258,29 @@ SOW_TARGET_AVX512 bool fold_sum(const RowTile& tile) {
   const int64_t count = tile.count + tile.include_self;
   const int carries = 64 - static_cast<int>(_lzcnt_u64(static_cast<uint64_t>(count - 1)));
   const __m512i room = K::same(53 - kMantissa<T> - carries);
-  typename K::Mask doubt = 0;
+  typename K::Mask doubt[Pieces], any = 0, infinite = 0;
 #pragma GCC unroll 4
   for (int i = 0; i < Pieces; ++i) {
     constexpr unsigned kShift = kMantissa<T> - 1;
-    doubt |= K::above(K::minus(K::shifted(most[i], kShift), K::shifted(least[i], kShift)), room);
-    doubt |= K::above(most[i], K::same(Bits::kInfinity - 1));
+    doubt[i] = K::above(K::minus(K::shifted(most[i], kShift), K::shifted(least[i], kShift)), room);
+    any |= doubt[i];
+    infinite |= K::above(most[i], K::same(Bits::kInfinity - 1));
   }
-  if (doubt != 0) return false;
+  if (infinite != 0) return false;
+  if (any != 0) {
+    if (tile.sums != nullptr) return false;
+    Unproved<kTerms> found;
+#pragma GCC unroll 4
+    for (int i = 0; i < Pieces; ++i) to_floats(most[i], to, found.most + i * kVectors<T>);
+#pragma GCC unroll 4
+    for (int i = 0; i < kTerms; ++i) {
+      const int piece = i / kVectors<T>, shift = i % kVectors<T> * 16;
+      found.sum[i] = sum[i];
+      found.doubt[i] = static_cast<__mmask16>(doubt[piece] >> shift);
+      found.in[i] = static_cast<__mmask16>(reader.lanes(piece) >> shift);
+    }
+    return store_certain<T, R>(to, found, count);
+  }
   if (tile.sums != nullptr) {
 #pragma GCC unroll 4
     for (int i = 0; i < kTerms; ++i) {

@@ -118,6 +118,42 @@ TEST(RowsInOrder, GiveTheReferenceBits) {
   }
 }
 
+// Sums that a float64 cannot tell: halves of a last digit beside a term that is far too small for
+// it, in either direction, and large terms that cancel.
+TEST(RowsOfWideTerms, AreRoundedByTheLeastOfThem) {
+  std::mt19937_64 random(8);
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    const int digits = dtype == DType::float32 ? 24 : 8;
+    for (const Reduce reduce : {Reduce::add, Reduce::mean}) {
+      for (const int64_t columns : {5, 64, 100}) {
+        const DenseRows rows{400, columns, 90, 0, false, true};
+        Problem problem = make(random, rows, dtype, reduce, Values::plain);
+        problem.transfer.include_self = false;
+        auto* const src = const_cast<char*>(problem.transfer.src.data);
+        for (int64_t i = 0; i < rows.items * columns; ++i) {
+          const float terms[] = {1.0f,
+                                 -1.0f,
+                                 std::ldexp(1.0f, -digits),
+                                 std::ldexp(3.0f, -digits),
+                                 std::ldexp(1.0f, -90),
+                                 std::ldexp(-1.0f, -100),
+                                 std::ldexp(1.0f, 60),
+                                 std::ldexp(-1.0f, 60)};
+          const float term = terms[random() % 8];
+          const char* bits = reinterpret_cast<const char*>(&term) + (digits == 8 ? 2 : 0);
+          std::memcpy(src + i * static_cast<int64_t>(size_of(dtype)), bits, size_of(dtype));
+        }
+        const Bytes expected = result_of(problem, k_reference, 1);
+        for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+          if (!isa_available(isa)) continue;
+          const ScopedIsa scoped(isa);
+          expect_bits(problem, 2, expected, 0, isa_name(isa));
+        }
+      }
+    }
+  }
+}
+
 // Sums in windows of one unit: a few terms that do not fit it, zeros of either sign in rows with
 // and without updates, and more of them than there is room for.
 TEST(ShortRows, TakeStrangeTermsAside) {
