@@ -34,6 +34,7 @@ class SOW_API Recipe {
   // Of a result that is new, and row-major.
   DType dtype() const;
   const Dims& shape() const;
+  Device device() const;
 
   // Makes the call on other memory: the first elements of the arrays and, unless it is in place, of
   // the result. Throws what the call would throw. False, with nothing done, where the call has to

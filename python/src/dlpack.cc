@@ -167,8 +167,8 @@ Tensor from_capsule(nb::handle object, const TypeInfo& info, Site site, Access a
   return view(managed->tensor, false, owner, site, object);
 }
 
-// What a class says of a name, where it says it itself: asking the class's own descriptor spares the
-// look through all classes that it is derived from. Looked up once; null where there is none.
+// What a class says of a name, where it says it itself: asking the class's own descriptor spares
+// the look through all classes that it is derived from. Looked up once; null where there is none.
 struct Answer {
   PyObject* name;
   PyTypeObject* type = nullptr;
@@ -188,9 +188,9 @@ struct Answer {
 bool attribute_is(nb::handle object, const TypeInfo& info, Answer& answer, PyObject* value) {
   PyObject* own = answer.of(object, info);
   const descrgetfunc get = own ? Py_TYPE(own)->tp_descr_get : nullptr;
-  nb::object found = nb::steal(
-      get ? get(own, object.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())))
-          : PyObject_GetAttr(object.ptr(), answer.name));
+  nb::object found =
+      nb::steal(get ? get(own, object.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())))
+                    : PyObject_GetAttr(object.ptr(), answer.name));
   if (!found) PyErr_Clear();
   return found.ptr() == value;
 }
@@ -295,13 +295,16 @@ void add_dlpack(nb::handle object, const TypeInfo& info, Fingerprint& print) {
     PyErr_Clear();
     return print.spoil();
   }
-  if (seen.device.type != kDlCpu || seen.strides == nullptr || seen.ndim < 0 || seen.ndim > 32) {
+  const bool cuda = seen.device.type == kDlCuda;
+  if ((seen.device.type != kDlCpu && !cuda) || seen.strides == nullptr || seen.ndim < 0 ||
+      seen.ndim > 32) {
     return print.spoil();
   }
-  print.add_layout(int64_t{1} << 61 | int64_t{seen.dtype.lanes} << 32 |
+  const int device = cuda ? seen.device.id : Fingerprint::kCpu;
+  print.add_layout(int64_t{1} << 61 | int64_t{device + 1} << 48 | int64_t{seen.dtype.lanes} << 32 |
                        int64_t{seen.dtype.bits} << 24 | int64_t{seen.dtype.code} << 16 | seen.ndim,
                    seen.ndim, seen.shape, seen.strides,
-                   static_cast<char*>(seen.data) + seen.byte_offset);
+                   static_cast<char*>(seen.data) + seen.byte_offset, device);
   if (!print.good() || !may_differentiate(seen.dtype)) return;
   if (wants_gradient(object, info) ||
       (info.kind == Kind::torch && is_lazy(object, info, seen.dtype))) {

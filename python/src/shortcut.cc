@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "streams.h"
+
 namespace sow::python {
 namespace {
 
@@ -107,6 +109,10 @@ nb::object Shortcut::run(nb::handle object) {
     if (--slot.patience == 0) slot.count = 0;
     return {};
   }
+  std::optional<cuda::StreamGuard> guard;
+  if (print_.device() != Fingerprint::kCpu && !stream_is_chosen()) {
+    guard.emplace(*library_stream(object, info_, print_.device()), print_.device());
+  }
   nb::object result =
       slot.recipe.in_place() ? in_place(slot.recipe, object) : fresh(slot.recipe, object);
   // What the recipe was made for is no more.
@@ -125,7 +131,7 @@ nb::object Shortcut::fresh(Recipe& recipe, nb::handle object) {
     nb::object array = new_numpy(recipe.dtype(), recipe.shape(), print_);
     return recipe.run(print_.memory()) ? std::move(array) : nb::object();
   }
-  const Tensor result = Tensor::empty(recipe.shape(), recipe.dtype());
+  const Tensor result = Tensor::empty(recipe.shape(), recipe.dtype(), recipe.device());
   print_.add_memory(result.data());
   return recipe.run(print_.memory()) ? from_tensor(result, object, info_) : nb::object();
 }

@@ -16,11 +16,14 @@ inline constexpr int64_t kReleaseFrom = 4096;
 // into words spoils it; then the call is made the long way.
 class Fingerprint {
  public:
+  static constexpr int kCpu = -1;
+
   explicit Fingerprint(const char* op) { add(reinterpret_cast<int64_t>(op)); }
 
   bool good() const { return good_; }
   void spoil() { good_ = false; }
   int arrays() const { return arrays_; }
+  int device() const { return device_; }  // of the first array
   void* const* memory() const { return memory_; }
   std::span<const int64_t> words() const { return {words_, static_cast<size_t>(count_)}; }
   uint64_t hash() const;
@@ -29,10 +32,11 @@ class Fingerprint {
     if (count_ == kMostWords) return spoil();
     words_[count_++] = word;
   }
-  // `header` holds all that is left of a layout.
+  // `header` holds all that is left of a layout, `device` the number of a GPU.
   void add_layout(int64_t header, int rank, const int64_t* shape, const int64_t* strides,
-                  void* data) {
+                  void* data, int device = kCpu) {
     if (count_ + 2 * rank + 1 > kMostWords || arrays_ == kMostArrays) return spoil();
+    if (arrays_ == 0) device_ = device;
     words_[count_++] = header;
     for (int i = 0; i < rank; ++i) {
       if (shape[i] >= kReleaseFrom) return spoil();
@@ -48,7 +52,7 @@ class Fingerprint {
   static constexpr int kMostWords = 40, kMostArrays = 5;
 
   bool good_ = true;
-  int count_ = 0, arrays_ = 0;
+  int count_ = 0, arrays_ = 0, device_ = kCpu;
   int64_t words_[kMostWords];
   void* memory_[kMostArrays + 1];
 };

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/device_table.h"
 #include "core/float_state.h"
 #include "core/layout.h"
 #include "core/parallel.h"
@@ -20,14 +21,15 @@ namespace {
 // Notes the Transfers of a call while they run.
 class Notes final : public Watcher {
  public:
-  void saw(const Transfer& transfer, Device device) override {
-    if (transfers.size() == kMost || !(device == Device{}) || transfer.order != nullptr)
-      plain = false;
+  void saw(const Transfer& transfer, Device at) override {
+    if (transfers.empty()) device = at;
+    if (transfers.size() == kMost || !(at == device) || transfer.order != nullptr) plain = false;
     if (plain) transfers.push_back(transfer);
   }
   void saw_data() override { plain = false; }
 
   std::vector<Transfer> transfers;
+  Device device;  // of all of them
   bool plain = true;
 
  private:
@@ -58,7 +60,7 @@ struct RecipeImpl {
   };
   struct Step {
     Transfer transfer;
-    Planned planned;
+    Planned planned;  // on the CPU; other devices plan by themselves
   };
 
   std::vector<Step> steps;
@@ -66,6 +68,7 @@ struct RecipeImpl {
   std::vector<ByteRange> bytes;  // of the arrays that are inputs and, in place, the destination
   bool in_place = false;
   int threads = 1;
+  Device device;
   DType dtype = DType::float32;
   Dims shape;
 
@@ -78,6 +81,17 @@ struct RecipeImpl {
       if (data + bytes[i].first < last && first < data + bytes[i].last) return true;
     }
     return false;
+  }
+
+  void run() const {
+    for (const Step& step : steps) {
+      if (!(device == Device{})) {
+        device_table(device.type).run(step.transfer, device.index);
+        continue;
+      }
+      if (!step.planned.plan.strategy->checks_keys) check_indices(step.transfer);
+      run_planned(step.transfer, step.planned);
+    }
   }
 };
 
@@ -133,12 +147,13 @@ std::unique_ptr<RecipeImpl> make_recipe(const Notes& notes, std::span<const Tens
   auto recipe = std::make_unique<RecipeImpl>();
   std::vector<Extent> extents;
   for (const Tensor& array : arrays) {
-    if (!(array.device() == Device{})) return nullptr;
+    if (!(array.device() == notes.device)) return nullptr;
     extents.push_back(extent_of(array));
     recipe->bytes.push_back(extents.back().bytes);
   }
   recipe->in_place = result.same_object(arrays[0]);
   recipe->threads = threads_now();
+  recipe->device = notes.device;
   recipe->dtype = result.dtype();
   recipe->shape = result.shape();
   if (!recipe->in_place) {
@@ -150,7 +165,7 @@ std::unique_ptr<RecipeImpl> make_recipe(const Notes& notes, std::span<const Tens
   for (size_t i = 0; i < notes.transfers.size(); ++i) {
     RecipeImpl::Step& step = recipe->steps[i];
     step.transfer = notes.transfers[i];
-    step.planned = planned_for(step.transfer);
+    if (notes.device == Device{}) step.planned = planned_for(step.transfer);
     if (step.planned.canonical.empty || !holes.make(step.transfer)) return nullptr;
   }
   return holes.all_met() ? std::move(recipe) : nullptr;
@@ -181,6 +196,7 @@ Tensor Recipe::watch(std::span<const Tensor> arrays, const std::function<Tensor(
 bool Recipe::in_place() const { return impl_->in_place; }
 DType Recipe::dtype() const { return impl_->dtype; }
 const Dims& Recipe::shape() const { return impl_->shape; }
+Device Recipe::device() const { return impl_->device; }
 
 bool Recipe::run(void* const* memory) {
   using namespace detail;
@@ -193,10 +209,7 @@ bool Recipe::run(void* const* memory) {
     *hole.address = static_cast<const char*>(memory[hole.array]) + hole.offset;
   }
   const FloatStateGuard guard;
-  for (const RecipeImpl::Step& step : recipe.steps) {
-    if (!step.planned.plan.strategy->checks_keys) check_indices(step.transfer);
-    run_planned(step.transfer, step.planned);
-  }
+  recipe.run();
   return true;
 }
 
