@@ -65,9 +65,8 @@ __global__ void __launch_bounds__(kThreads)
 bool supports(const Case& c) {
   const Problem& p = c.problem;
   const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
-  const bool narrow =
-      p.dtype == DType::float16 || p.dtype == DType::bfloat16 || p.dtype == DType::float32;
-  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums || !narrow)
+  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums ||
+      !has_windows(p.dtype))
     return false;
   const int64_t updates = p.positions() * p.columns(), limbs = cell_count(p) * limbs_of(p) * 8;
   return fits_problem(c.transfer, c.canonical) && p.positions() < (int64_t{1} << 31) &&
@@ -142,14 +141,7 @@ void run(const Launch& launch) {
   Carver carver(launch.workspace);
   const size_t zero = carve(carver, a);
   check(cudaMemsetAsync(launch.workspace, 0, zero, launch.stream), "limbs");
-  switch (a.p.dtype) {
-    case DType::float16:
-      return run_as<float16>(launch, a);
-    case DType::bfloat16:
-      return run_as<bfloat16>(launch, a);
-    default:
-      return run_as<float>(launch, a);
-  }
+  with_windowed(a.p.dtype, [&](auto zero) { run_as<decltype(zero)>(launch, a); });
 }
 
 }  // namespace

@@ -41,19 +41,31 @@ struct LimbArgs {
   Flag* flag;
 };
 
+// The types whose sums windows of 64 bits hold, and a call with a zero of one of them.
+inline bool has_windows(DType dtype) {
+  return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32;
+}
+template <class F>
+auto with_windowed(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float16:
+      return f(float16());
+    case DType::bfloat16:
+      return f(bfloat16());
+    default:
+      return f(0.0f);
+  }
+}
+
 // What depends on the type alone.
 struct LimbWidths {
   int digits, most_shift;
 };
 inline LimbWidths limb_widths(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return {FloatTraits<float16>::kDigits, LimbFormat<float16>::kMaxShift};
-    case DType::bfloat16:
-      return {FloatTraits<bfloat16>::kDigits, LimbFormat<bfloat16>::kMaxShift};
-    default:
-      return {FloatTraits<float>::kDigits, LimbFormat<float>::kMaxShift};
-  }
+  return with_windowed(dtype, [](auto zero) {
+    using T = decltype(zero);
+    return LimbWidths{FloatTraits<T>::kDigits, LimbFormat<T>::kMaxShift};
+  });
 }
 inline int binades_of(const Problem& p) {
   return window_binades(limb_widths(p.dtype).digits, limb_widths(p.dtype).most_shift,

@@ -78,10 +78,8 @@ bool is_simple_problem(const Problem& p) {
 
 bool supports(const Case& c) {
   const Problem& p = c.problem;
-  const bool narrow =
-      p.dtype == DType::float16 || p.dtype == DType::bfloat16 || p.dtype == DType::float32;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() ||
-      p.reduce != Reduce::add || !narrow)
+      p.reduce != Reduce::add || !has_windows(p.dtype))
     return false;
   const int64_t cells = cell_count(p);
   return fits_problem(c.transfer, c.canonical) && is_simple_problem(p) &&
@@ -169,14 +167,7 @@ void run(const Launch& launch) {
   Carver carver(launch.workspace);
   const size_t zero = carve(carver, a);
   check(cudaMemsetAsync(launch.workspace, 0, zero, launch.stream), "partition");
-  switch (a.limbs.p.dtype) {
-    case DType::float16:
-      return run_as<float16>(launch, a);
-    case DType::bfloat16:
-      return run_as<bfloat16>(launch, a);
-    default:
-      return run_as<float>(launch, a);
-  }
+  with_windowed(a.limbs.p.dtype, [&](auto zero) { run_as<decltype(zero)>(launch, a); });
 }
 
 }  // namespace
