@@ -1,6 +1,9 @@
 // Exact sums and means into many places: a window of 64 bits a place in global memory, one atomic
 // addition an update, a range of places at a time that stays in the cache.
 #include "cuda/limbs.cuh"
+
+#include <cmath>
+
 #include "cuda/strategies.h"
 
 namespace sow::detail::cuda {
@@ -85,9 +88,12 @@ double cost(const Case& c) {
   const double updates = static_cast<double>(p.positions()) * p.columns(),
                cells = static_cast<double>(cell_count(p));
   const double passes = cells / static_cast<double>(cells_a_pass(p, c.device));
-  const double each = std::max(0.0125, 0.003 * passes);
-  return (8 + passes) * kLaunchNs + kCheckedCallNs + cells * 48 / kBytesPerNs +
-         updates * each * (p.reduce == Reduce::mean ? 2 : 1);
+  // Single updates of few places wait for each other: 0.031 ns each to 2^11, 0.023 to 2^13 and
+  // 0.0125 to 2^20 (H200, 2026-11-16).
+  const double waits = p.columns() == 1 ? 1 + 70 / std::sqrt(cells) : 1;
+  const double each = std::max(0.0125 * waits, 0.003 * passes);
+  return (14 + passes) * kLaunchNs + kCheckedCallNs + cells * 48 / kBytesPerNs +
+         updates * each * (p.reduce == Reduce::mean ? 1.75 : 1);
 }
 
 LimbArgs args_of(const Problem& p) {

@@ -90,7 +90,7 @@ bool supports(const Case& c) {
 double cost(const Case& c) {
   const double updates = static_cast<double>(c.problem.positions()),
                cells = static_cast<double>(cell_count(c.problem));
-  return 14 * kLaunchNs + kCheckedCallNs + cells * 16 / kBytesPerNs + updates * 0.011;
+  return 20 * kLaunchNs + kCheckedCallNs + cells * 16 / kBytesPerNs + updates * 0.011;
 }
 
 // Buckets of about a block's share of the updates, within what its shared memory holds.

@@ -290,6 +290,17 @@ bool counts_positions(const Problem& p, const Segments& bounds) {
          p.walk.axis[0].stride[1] * p.width < UINT32_MAX;
 }
 
+// The places that were listed when the order was made.
+void take_lists(const IndexOrder& held, Segments& out) {
+  static_assert(kHeadItems == kChunk && sizeof(SegmentCounts) == sizeof(Head));
+  out.keys = held.device_keys;
+  out.items = held.device_positions;
+  out.counts = reinterpret_cast<const SegmentCounts*>(held.device_heads);
+  out.heads = reinterpret_cast<const Head*>(held.device_heads) + 1;
+  out.most_shorts = held.device_places;
+  out.most_longs = out.most_chunks = 0;
+}
+
 template <class U>
 void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segments& out) {
   const Problem& p = launch.problem;
@@ -304,6 +315,8 @@ void sort_into(const Launch& launch, Carver& carver, const Lists& lists, Segment
     keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));
     values[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_positions));
     out.item_bytes = static_cast<uint32_t>(p.walk.axis[0].stride[1] * p.width);
+    if (held->device_heads != nullptr && p.reduce != Reduce::assign)
+      return take_lists(*held, out);
   } else if (held != nullptr) {
     keys[0] = reinterpret_cast<U*>(const_cast<uint32_t*>(held->device_keys));
     values[0] = carver.take<U>(count);

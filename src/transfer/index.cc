@@ -2,6 +2,8 @@
 #include "sow/index.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "core/fail.h"
 #include "core/layout.h"
@@ -113,6 +115,27 @@ void verify(const char* fact, bool declared, int64_t broken_at, const Dims& shap
        at);
 }
 
+// Lists the places on the device, if none has so many items that they are folded in pieces.
+void list_on(Device device, IndexOrder& order) {
+  const auto places = static_cast<int64_t>(order.begins.size()) - 1;
+  const Tensor list = Tensor::empty({places + 1, 4}, DType::int32);
+  auto* row = static_cast<uint32_t*>(list.data());
+  const std::array<uint64_t, 2> counts{static_cast<uint64_t>(places), 0};  // and none in pieces
+  std::memcpy(row, counts.data(), sizeof(counts));
+  for (int64_t s = 0; s < places; ++s) {
+    const uint32_t begin = order.begins[s], items = order.begins[s + 1] - begin;
+    if (items > kHeadItems) return;
+    row += 4;
+    row[0] = begin;
+    row[1] = items;
+    row[2] = order.keys[begin];
+    row[3] = 0;
+  }
+  order.listed_on_device = list.to(device);
+  order.device_heads = static_cast<const uint32_t*>(order.listed_on_device.data());
+  order.device_places = places;
+}
+
 // Copies the order to the device where its keys are.
 void place_on(Device device, IndexOrder& order) {
   const auto count = static_cast<size_t>(order.count);
@@ -129,6 +152,7 @@ void place_on(Device device, IndexOrder& order) {
   order.on_device = both.to(device);
   order.device_keys = static_cast<const uint32_t*>(order.on_device.data());
   order.device_positions = order.device_keys + count;
+  list_on(device, order);
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ struct PoolAllocator {
 };
 using PoolNumbers = std::vector<uint32_t, PoolAllocator<uint32_t>>;
 
+// The most items of a place that a device folds in one piece.
+inline constexpr uint32_t kHeadItems = 256;
+
 struct IndexOrder {
   int64_t size = 0;   // of the axis the keys address
   int64_t count = 0;  // of the keys, dropped ones included
@@ -34,11 +37,16 @@ struct IndexOrder {
   PoolNumbers positions;  // of each in the row-major index
   PoolNumbers begins;     // where each destination's items begin, and the end
 
-  // The same in the memory of the CUDA device that the keys are on: `count` of each, those of dropped
-  // items at the end with `size` for a key.
+  // The same in the memory of the CUDA device that the keys are on: `count` of each, those of
+  // dropped items at the end with `size` for a key.
   Tensor on_device;
   const uint32_t* device_keys = nullptr;
   const uint32_t* device_positions = nullptr;
+  // Where each place's items begin, how many they are, the place and 0, after a row that says how
+  // many places there are; null where one has more than kHeadItems items.
+  Tensor listed_on_device;
+  const uint32_t* device_heads = nullptr;
+  int64_t device_places = 0;
 
   bool kept() const { return !begins.empty(); }
   // Whether a use under these bounds finds the same keys. One whose keys were all in range when

@@ -77,6 +77,12 @@ TEST_F(Cuda, ManyRowsHaveTheReferencesBits) {
         compare(x, keys, source, name + ", held", [](const Tensor& to, const Tensor& k, const Tensor& v) {
           to.index_add_(0, Index::hold(k, to.size(0)), v);
         });
+        compare(x, some, source, name + ", mean, held, some dropped", [](const Tensor& to, const Tensor& k, const Tensor& v) {
+          to.index_reduce_(0, Index::hold(k, to.size(0), Bounds::drop), v, "mean");
+        });
+        compare(x, keys, source, name + ", mul, held", [](const Tensor& to, const Tensor& k, const Tensor& v) {
+          to.index_reduce_(0, Index::hold(k, to.size(0)), v, "mul");
+        });
       }
     }
   }
