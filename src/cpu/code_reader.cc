@@ -88,29 +88,14 @@ bool CodeReader::decode_plain(const OuterBase& base, int64_t first, int count) {
 
 template <class K>
 void CodeReader::place_runs(const K* keys, int64_t first, int count) {
-  const IndexOperand& index = transfer_.dst_index[0];
-  const Axis& inner = canonical_.items.back();
-  KeyRun run;
-  run.extent = static_cast<uint32_t>(index.extent);
-  run.scale = static_cast<uint32_t>(index.scale / places_.step());
-  run.walk = static_cast<uint32_t>(inner.dst / places_.step());
-  if (canonical_.items.size() == 1 && run.scale == 1 && run.walk == 0) {
-    return wrap_keys(keys, count, run.extent, 0, codes_);
-  }
-  for (int64_t done = 0; done < count;) {
-    int64_t rest = first + done, dst = 0, at = 0;
-    for (size_t i = canonical_.items.size(); i-- > 0;) {
-      const Axis& axis = canonical_.items[i];
-      const int64_t coordinate = i == 0 ? rest : rest % axis.size;
-      if (i + 1 == canonical_.items.size()) at = coordinate;
-      dst += coordinate * axis.dst;
-      rest /= axis.size;
+  each_run(first, count, [&](const KeyRun& run, int64_t item, int64_t some) {
+    const int64_t at = item - first;
+    if (run.scale == 1 && run.walk == 0) {
+      wrap_keys(keys + at, some, run.extent, run.first, codes_ + at);
+    } else {
+      place_keys(keys + at, some, run, codes_ + at);
     }
-    const int64_t some = std::min(inner.size - at, count - done);
-    run.first = static_cast<uint32_t>(dst / places_.step());
-    place_keys(keys + done, some, run, codes_ + done);
-    done += some;
-  }
+  });
 }
 
 }  // namespace sow::detail

@@ -6,6 +6,7 @@
 #include "cpu/place_code.h"
 #include "cpu/update_reader.h"
 #include "cpu/window_sum.h"
+#include "transfer/key_runs.h"
 
 namespace sow::detail {
 
@@ -63,6 +64,26 @@ class CodeReader {
   // The same with their keys, where those are the codes as they are, if they are good; else nulls.
   KeyedValues keys_of(const OuterBase& base) const;
 
+  // Where keys and values are one run each: calls f(keys, wide, run, values, count) for parts of
+  // the items, whose codes are those that place_keys would give; nothing is checked. False: f said
+  // so.
+  bool has_runs() const { return plain_; }
+  template <class F>
+  bool read_runs(const OuterBase& base, int64_t first, int64_t last, F&& f) const {
+    const IndexOperand& index = transfer_.dst_index[0];
+    const bool wide = index.dtype != DType::int32;
+    bool good = true;
+    for (int64_t at = first; at < last && good; at += kTileItems) {
+      each_run(at, std::min<int64_t>(kTileItems, last - at),
+               [&](const KeyRun& run, int64_t item, int64_t count) {
+                 const char* keys = index.data + (base.index[0] + item) * (wide ? 8 : 4);
+                 good =
+                     good && f(keys, wide, run, plain_values(base, item), static_cast<int>(count));
+               });
+    }
+    return good;
+  }
+
   // Calls f(codes, count) without reading values.
   template <class F>
   bool read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {
@@ -86,6 +107,9 @@ class CodeReader {
   bool decode_plain(const OuterBase& base, int64_t first, int count);
   template <class K>
   void place_runs(const K* keys, int64_t first, int count);
+  // Calls f(run, first, count) for items whose places one run of keys tells.
+  template <class F>
+  void each_run(int64_t first, int64_t count, F&& f) const;
   bool good_keys(const OuterBase& base, int64_t first, int64_t last) const;
   void encode(const OuterBase& base, const int64_t* offsets, int count) {
     for (int i = 0; i < count; ++i)
@@ -106,5 +130,31 @@ class CodeReader {
   const char* soon_ = nullptr;
   uint32_t codes_[kTileItems];
 };
+
+template <class F>
+void CodeReader::each_run(int64_t first, int64_t count, F&& f) const {
+  const IndexOperand& index = transfer_.dst_index[0];
+  const Axis& inner = canonical_.items.back();
+  KeyRun run;
+  run.extent = static_cast<uint32_t>(index.extent);
+  run.scale = static_cast<uint32_t>(index.scale / places_.step());
+  run.walk = static_cast<uint32_t>(inner.dst / places_.step());
+  run.first = 0;
+  if (canonical_.items.size() == 1 && run.scale == 1 && run.walk == 0) return f(run, first, count);
+  for (int64_t done = 0; done < count;) {
+    int64_t rest = first + done, dst = 0, at = 0;
+    for (size_t i = canonical_.items.size(); i-- > 0;) {
+      const Axis& axis = canonical_.items[i];
+      const int64_t coordinate = i == 0 ? rest : rest % axis.size;
+      if (i + 1 == canonical_.items.size()) at = coordinate;
+      dst += coordinate * axis.dst;
+      rest /= axis.size;
+    }
+    const int64_t some = std::min(inner.size - at, count - done);
+    run.first = static_cast<uint32_t>(dst / places_.step());
+    f(run, first + done, some);
+    done += some;
+  }
+}
 
 }  // namespace sow::detail

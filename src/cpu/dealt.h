@@ -74,7 +74,7 @@ class Dealt {
     void deal(const uint32_t* codes, const char* values, int count, const char* soon) {
       if constexpr (Width == 4) {
         const PairDeal to{dealt_.pairs_, ends_, dealt_.shape_.bits};
-        dealt_.kernels_.deal(to, blocks_, codes, values, count, soon);
+        dealt_.dealers_.deal(to, blocks_, codes, values, count, soon);
       } else {
         const auto* from = reinterpret_cast<const Word<Width>*>(values);
         const auto send = [=](int i) {
@@ -90,6 +90,12 @@ class Dealt {
           to[at] = from[i];
         });
       }
+    }
+    // Pairs from keys, where there is a way. False: a bad one.
+    bool deals_keys() const { return dealt_.paired() && dealt_.dealers_.deal_keys != nullptr; }
+    bool deal_keys(const char* keys, bool wide, const KeyRun& run, const char* values, int count) {
+      const PairDeal to{dealt_.pairs_, ends_, dealt_.shape_.bits};
+      return dealt_.dealers_.deal_keys(to, blocks_, keys, wide, run, values, count);
     }
     void deal_places(const uint32_t* codes, int count, const char* soon) {
       uint32_t* cells = dealt_.cells_;
@@ -245,6 +251,7 @@ class Dealt {
   }
 
   DealShape shape_;
+  const PairDealers& dealers_ = pair_dealers();
   const PairKernels& kernels_ = pair_kernels();
   int block_bits_ = 4;
   int64_t blocks_ = 0;  // a worker's

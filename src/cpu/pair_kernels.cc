@@ -6,7 +6,8 @@
 
 namespace sow::detail {
 
-// src/cpu/pair_kernels_avx512.cc
+// src/cpu/pair_deal_avx512.cc, src/cpu/pair_kernels_avx512.cc
+extern const PairDealers k_pair_dealers_avx512;
 extern const PairKernels k_pair_kernels_avx512;
 extern const PairFold k_pair_amax_avx512, k_pair_amin_avx512;
 
@@ -42,10 +43,18 @@ bool store(const Block& block, const uint64_t* pairs, int64_t count, const void*
   return true;
 }
 
-const PairKernels portable = {deal, unpack, nullptr};
+const PairDealers portable_dealers = {deal, nullptr};
+const PairKernels portable = {unpack, nullptr};
 const PairFold stores = {nullptr, store};
 
 }  // namespace
+
+const PairDealers& pair_dealers() {
+  if constexpr (SOW_HAS_X86_KERNELS) {
+    if (current_isa() == Isa::avx512) return k_pair_dealers_avx512;
+  }
+  return portable_dealers;
+}
 
 const PairKernels& pair_kernels() {
   if constexpr (SOW_HAS_X86_KERNELS) {

@@ -8,6 +8,7 @@
 #include "cpu/window_sum.h"
 #include "sow/dtype.h"
 #include "sow/reduce.h"
+#include "transfer/key_runs.h"
 
 namespace sow::detail {
 
@@ -47,9 +48,16 @@ struct PairDeal {
 };
 
 // `soon` is what will be read next, or anything: it is sent for.
-struct PairKernels {
+struct PairDealers {
   void (*deal)(const PairDeal&, DealBlocks&, const uint32_t* codes, const char* values, int count,
                const char* soon);
+  // The same from keys of 4 or 8 bytes. False: one is bad, and what was dealt is of no use. Null:
+  // there is no such way.
+  bool (*deal_keys)(const PairDeal&, DealBlocks&, const char* keys, bool wide, const KeyRun&,
+                    const char* values, int count);
+};
+
+struct PairKernels {
   void (*unpack)(const uint64_t* pairs, int64_t count, uint32_t* cells, uint32_t* values,
                  const void* soon);
   // Adds float32 values to cells of a window, those that are within it and whole numbers of its
@@ -67,6 +75,7 @@ struct PairFold {
 };
 
 // Of the current instruction set.
+const PairDealers& pair_dealers();
 const PairKernels& pair_kernels();
 // Null where there is none.
 const PairFold* pair_fold(DType dtype, Reduce reduce);

@@ -1,5 +1,5 @@
-// Loops of pairs with AVX-512: sixteen are made or taken apart at a time, and extremes of float32
-// are one instruction an update where no NaN is met. Full masks: the plain forms have warnings in
+// Loops of pairs with AVX-512: sixteen are taken apart at a time, and extremes of float32 are one
+// instruction an update where no NaN is met. Full masks: the plain forms have warnings in
 // g++ 12.
 #include <immintrin.h>
 
@@ -13,83 +13,6 @@ namespace sow::detail {
 namespace {
 
 constexpr int kStep = 16;
-
-// Sixteen updates of one bucket at a time, where they are: sorted keys.
-SOW_TARGET_AVX512 void deal_runs(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes,
-                                 const char* values, int count) {
-  const __m512i mask = _mm512_set1_epi32(static_cast<int>((uint32_t{1} << to.bits) - 1));
-  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const __m512i high =
-      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  const uint32_t last = blocks.last();
-  int i = 0;
-  for (; i + kStep <= count; i += kStep) {
-    const uint32_t bucket = codes[i] >> to.bits, at = to.ends[bucket];
-    const __m512i code = _mm512_loadu_si512(codes + i), value = _mm512_loadu_si512(values + i * 4);
-    const __m512i begin = _mm512_set1_epi32(static_cast<int>(bucket << to.bits));
-    if (_mm512_cmpgt_epu32_mask(_mm512_sub_epi32(code, begin), mask) != 0 ||
-        (at & last) + kStep > last) {
-      deal_pairs(to, blocks, codes, values, i, i + kStep);
-      continue;
-    }
-    const __m512i cell = _mm512_and_si512(code, mask);
-    _mm512_storeu_si512(to.pairs + at, _mm512_permutex2var_epi32(cell, low, value));
-    _mm512_storeu_si512(to.pairs + at + 8, _mm512_permutex2var_epi32(cell, high, value));
-    to.ends[bucket] = at + kStep;
-  }
-  deal_pairs(to, blocks, codes, values, i, count);
-}
-
-[[gnu::noinline]] void deal_strip(const PairDeal& to, DealBlocks& blocks, const uint32_t* buckets,
-                                  const uint64_t* pairs, int count) {
-  uint32_t* const ends = to.ends;
-  uint64_t* const out = to.pairs;
-  const uint32_t last = blocks.last();
-#pragma GCC unroll 8
-  for (int j = 0; j < count; ++j) {
-    const uint32_t bucket = buckets[j], at = ends[bucket];
-    send_ahead(out, (int64_t{at} + kLinePairs) * 8);
-    out[at] = pairs[j];
-    ends[bucket] = __builtin_expect((at & last) == last, 0) ? blocks.after(bucket, at) : at + 1;
-  }
-}
-
-// A strip of pairs is made before it is dealt: g++ would take vectors that were just stored apart
-// again, three instructions an update. 2^23 pairs to 256 buckets took 6.9 ms so, strips of 64, 256
-// and 1,024 take 5.8, 5.7 and 7.2, and without sending for lines 6.9 (to 128 buckets 13; 2 cores of
-// a Zen 4 class EPYC, 2026-11-16).
-SOW_TARGET_AVX512 void deal(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes,
-                            const char* values, int count, const char* soon) {
-  // Nearly never by chance.
-  if (count > 0 && (codes[0] ^ codes[count - 1]) >> to.bits == 0)
-    return deal_runs(to, blocks, codes, values, count);
-  constexpr int kStrip = 256;
-  alignas(64) uint64_t pairs[kStrip];
-  alignas(64) uint32_t buckets[kStrip];
-  const __m512i mask = _mm512_set1_epi32(static_cast<int>((uint32_t{1} << to.bits) - 1));
-  const __m128i shift = _mm_cvtsi32_si128(to.bits);
-  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const __m512i high =
-      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  int i = 0;
-  while (i + kStep <= count) {
-    const int size = std::min(kStrip, (count - i) / kStep * kStep);
-    for (int j = 0; j < size; j += kStep) {
-      send_ahead(soon, (i + j) * 8);
-      send_ahead(soon, (i + j) * 8 + 64);
-      send_ahead(values, (i + j + kTileItems) * 4);
-      const __m512i code = _mm512_loadu_si512(codes + i + j),
-                    value = _mm512_loadu_si512(values + (i + j) * 4);
-      const __m512i cell = _mm512_and_si512(code, mask);
-      _mm512_store_si512(pairs + j, _mm512_permutex2var_epi32(cell, low, value));
-      _mm512_store_si512(pairs + j + 8, _mm512_permutex2var_epi32(cell, high, value));
-      _mm512_store_si512(buckets + j, _mm512_maskz_srl_epi32(0xffff, code, shift));
-    }
-    deal_strip(to, blocks, buckets, pairs, size);
-    i += size;
-  }
-  deal_pairs(to, blocks, codes, values, i, count);
-}
 
 SOW_TARGET_AVX512 void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells,
                               uint32_t* values, const void* soon) {
@@ -178,7 +101,7 @@ constexpr int kLarger = 0b0101, kSmaller = 0b0100;
 }  // namespace
 
 extern const PairKernels k_pair_kernels_avx512;
-const PairKernels k_pair_kernels_avx512 = {deal, unpack, add_units};
+const PairKernels k_pair_kernels_avx512 = {unpack, add_units};
 extern const PairFold k_pair_amax_avx512, k_pair_amin_avx512;
 const PairFold k_pair_amax_avx512 = {has_no_nan, keep_extremes<kLarger>};
 const PairFold k_pair_amin_avx512 = {has_no_nan, keep_extremes<kSmaller>};

@@ -158,12 +158,23 @@ class Partition {
         hand.deal_places(codes, count, reader.soon());
       });
     }
+    const auto scan = [&](const char* values, int count) {
+      if (layout_.window != nullptr) layout_.window->scan(values, count, range);
+    };
+    if (reader.has_runs() && hand.deals_keys()) {
+      return reader.read_runs(
+          base, first, last,
+          [&](const char* keys, bool wide, const KeyRun& run, const char* values, int count) {
+            scan(values, count);
+            return hand.deal_keys(keys, wide, run, values, count);
+          });
+    }
     bool good = true;
     with_width(static_cast<size_t>(kernels_.value_size), [&](auto width) {
       good =
           reader.read(base, first, last, [&](const uint32_t* codes, const char* values, int count) {
             hand.deal<width()>(codes, values, count, reader.soon());
-            if (layout_.window != nullptr) layout_.window->scan(values, count, range);
+            scan(values, count);
           });
     });
     return good;
