@@ -24,9 +24,12 @@ struct Strip {
   alignas(64) uint64_t pairs[kPairs];
   alignas(64) uint32_t buckets[kPairs];
 
-  bool is_one_bucket(int count) const {
-    uint32_t others = 0;
-    for (int i = 1; i < count; ++i) others |= buckets[i] ^ buckets[0];
+  // Looks at whole steps: where the last one is not full, it may miss that it is.
+  SOW_TARGET_AVX512 bool is_one_bucket(int count) const {
+    const __m512i first = _mm512_set1_epi32(static_cast<int>(buckets[0]));
+    __mmask16 others = 0;
+    for (int i = 0; i < count; i += kStep)
+      others |= _mm512_cmpneq_epi32_mask(_mm512_load_si512(buckets + i), first);
     return others == 0;
   }
 };
