@@ -35,6 +35,7 @@ class BlockFold {
     cells_.counts = carver.take<uint32_t>(cells);
     cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
+      add_pairs_ = pair_kernels().add_units(window->digits);
       // Where there is one batch for certain, it uses either: both lie in the same memory.
       batch_ = batch_for(cells);
       one_batch_ = updates <= batch_;
@@ -262,7 +263,7 @@ class BlockFold {
     int64_t updates;  // in all
     bool fits = true;
 
-    bool takes_pairs() const { return !fold.counted_ && pair_kernels().add_units != nullptr; }
+    bool takes_pairs() const { return !fold.counted_ && fold.add_pairs_ != nullptr; }
     void operator()(const uint32_t* ids, const char* values, int64_t count,
                     const char* soon = nullptr) {
       if (!fits) return;
@@ -276,10 +277,10 @@ class BlockFold {
       while (count > 0 && fits) {
         const bool begins = fold.frame_.limit == 0;
         const int64_t taken =
-            begins ? 0 : pair_kernels().add_units(fold.units_, pairs, count, fold.frame_, soon);
+            begins ? 0 : fold.add_pairs_(fold.units_, pairs, count, fold.frame_, soon);
         const int64_t some = std::min<int64_t>(begins ? kTileItems : kFew, count - taken);
         uint32_t ids[kTileItems], values[kTileItems];
-        pair_kernels().unpack(pairs + taken, some, ids, values, soon);
+        pair_kernels().unpack(pairs + taken, some, ids, values, fold.kernels_.value_size, soon);
         if (some > 0) (*this)(ids, reinterpret_cast<const char*>(values), some);
         pairs += taken + some;
         soon += taken + some;
@@ -439,6 +440,7 @@ class BlockFold {
   const WideSums* sums_;  // null: what leaves the window goes to accumulators
   Cells cells_;
   int64_t* units_ = nullptr;  // a cell's sum in units of the window
+  PairKernels::AddUnits add_pairs_ = nullptr;
   int64_t batch_ = 0;
   bool one_batch_ = false;
   WindowRests rests_;

@@ -18,7 +18,8 @@ struct DealShape {
   int64_t buckets = 1;
   int bits = 0;  // a bucket has 2^bits places
   int workers = 1;
-  int value_size = 0;  // 0: only places are dealt
+  int value_size = 0;   // 0: only places are dealt
+  bool paired = false;  // values lie beside their cells: one store an update
 };
 
 class Dealt {
@@ -42,8 +43,7 @@ class Dealt {
     full_ = carver.take<uint32_t>(shape.workers * stride());
   }
 
-  // Values of 4 bytes lie beside their cells: one store an update.
-  bool paired() const { return shape_.value_size == 4; }
+  bool paired() const { return shape_.paired; }
   int64_t first_of(int worker) const { return shape_.updates * worker / shape_.workers; }
 
   // One worker's share of the updates, in source order.
@@ -72,9 +72,8 @@ class Dealt {
     // keys that are read next: they and the next values are sent for meanwhile.
     template <int Width>
     void deal(const uint32_t* codes, const char* values, int count, const char* soon) {
-      if constexpr (Width == 4) {
-        const PairDeal to{dealt_.pairs_, ends_, dealt_.shape_.bits};
-        dealt_.dealers_.deal(to, blocks_, codes, values, count, soon);
+      if (dealt_.paired()) {
+        dealt_.dealers_.deal(pair_deal(), blocks_, codes, values, count, soon);
       } else {
         const auto* from = reinterpret_cast<const Word<Width>*>(values);
         const auto send = [=](int i) {
@@ -94,8 +93,7 @@ class Dealt {
     // Pairs from keys, where there is a way. False: a bad one.
     bool deals_keys() const { return dealt_.paired() && dealt_.dealers_.deal_keys != nullptr; }
     bool deal_keys(const char* keys, bool wide, const KeyRun& run, const char* values, int count) {
-      const PairDeal to{dealt_.pairs_, ends_, dealt_.shape_.bits};
-      return dealt_.dealers_.deal_keys(to, blocks_, keys, wide, run, values, count);
+      return dealt_.dealers_.deal_keys(pair_deal(), blocks_, keys, wide, run, values, count);
     }
     void deal_places(const uint32_t* codes, int count, const char* soon) {
       uint32_t* cells = dealt_.cells_;
@@ -107,6 +105,9 @@ class Dealt {
     }
 
    private:
+    PairDeal pair_deal() const {
+      return {dealt_.pairs_, ends_, dealt_.shape_.bits, dealt_.shape_.value_size};
+    }
     template <class Send, class Put>
     void each(const uint32_t* codes, int count, Send send, Put put) {
       constexpr int kStep = 8;
@@ -173,7 +174,7 @@ class Dealt {
           continue;
         }
         dealt_.kernels_.unpack(dealt_.pairs_ + entry, count, cells, values,
-                               after() + (entry - entry_));
+                               dealt_.shape_.value_size, after() + (entry - entry_));
         f(static_cast<const uint32_t*>(cells), reinterpret_cast<const char*>(values), count);
       }
     }

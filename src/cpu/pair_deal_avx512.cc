@@ -90,8 +90,16 @@ inline __mmask16 lanes_of(int64_t left) {
   return left >= kStep ? 0xffff : static_cast<__mmask16>((1U << left) - 1);
 }
 
-SOW_TARGET_AVX512 void deal(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes,
-                            const char* values, int count, const char* soon) {
+// Sixteen values, each a word.
+template <int Size>
+SOW_TARGET_AVX512 inline __m512i load_values(const char* values, __mmask16 lanes) {
+  if constexpr (Size == 4) return _mm512_maskz_loadu_epi32(lanes, values);
+  return _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(lanes, values));
+}
+
+template <int Size>
+SOW_TARGET_AVX512 void deal_codes(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes,
+                                  const char* values, int count, const char* soon) {
   const PairMaker maker(to.bits);
   Strip strip;
   for (int first = 0; first < count; first += Strip::kPairs) {
@@ -100,13 +108,19 @@ SOW_TARGET_AVX512 void deal(const PairDeal& to, DealBlocks& blocks, const uint32
       const int i = first + j;
       send_ahead(soon, i * 8);
       send_ahead(soon, i * 8 + 64);
-      send_ahead(values, (i + kTileItems) * 4);
+      send_ahead(values, (i + kTileItems) * Size);
       const __mmask16 lanes = lanes_of(size - j);
       maker.make(strip, j, _mm512_maskz_loadu_epi32(lanes, codes + i),
-                 _mm512_maskz_loadu_epi32(lanes, values + i * 4));
+                 load_values<Size>(values + i * Size, lanes));
     }
     deal_strip(to, blocks, strip, size);
   }
+}
+
+void deal(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes, const char* values,
+          int count, const char* soon) {
+  return to.value_size == 4 ? deal_codes<4>(to, blocks, codes, values, count, soon)
+                            : deal_codes<2>(to, blocks, codes, values, count, soon);
 }
 
 // Sixteen keys that were made positive, and whether one is out of range.
@@ -143,7 +157,7 @@ class KeyLoader {
   __mmask16 bad_ = 0;
 };
 
-template <class K, bool Walks>
+template <class K, int Size, bool Walks>
 SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K* keys,
                                 const KeyRun& run, const char* values, int count) {
   const PairMaker maker(to.bits);
@@ -160,7 +174,7 @@ SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K*
       constexpr int kKeyBytes = sizeof(K);
       for (int line = 0; line < kStep * kKeyBytes; line += 64)
         send_ahead(keys, (i + kTileItems) * kKeyBytes + line);
-      send_ahead(values, (i + kTileItems) * 4);
+      send_ahead(values, (i + kTileItems) * Size);
       const __mmask16 lanes = lanes_of(size - j);
       __m512i code = loader.load(keys + i, lanes);
       if constexpr (Walks) {
@@ -168,7 +182,7 @@ SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K*
         code = _mm512_add_epi32(_mm512_mullo_epi32(code, scale),
                                 _mm512_add_epi32(walk, _mm512_set1_epi32(static_cast<int>(begin))));
       }
-      maker.make(strip, j, code, _mm512_maskz_loadu_epi32(lanes, values + i * 4));
+      maker.make(strip, j, code, load_values<Size>(values + i * Size, lanes));
     }
     if (loader.is_bad()) return false;
     deal_strip(to, blocks, strip, size);
@@ -176,19 +190,23 @@ SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K*
   return true;
 }
 
-template <class K>
-bool deal_keys_of(const PairDeal& to, DealBlocks& blocks, const char* keys, const KeyRun& run,
-                  const char* values, int count) {
+template <class K, int Size>
+bool deal_sized(const PairDeal& to, DealBlocks& blocks, const char* keys, const KeyRun& run,
+                const char* values, int count) {
   const K* from = reinterpret_cast<const K*>(keys);
   const bool walks = run.scale != 1 || run.walk != 0 || run.first != 0;
-  return walks ? deal_all<K, true>(to, blocks, from, run, values, count)
-               : deal_all<K, false>(to, blocks, from, run, values, count);
+  return walks ? deal_all<K, Size, true>(to, blocks, from, run, values, count)
+               : deal_all<K, Size, false>(to, blocks, from, run, values, count);
 }
 
 bool deal_keys(const PairDeal& to, DealBlocks& blocks, const char* keys, bool wide,
                const KeyRun& run, const char* values, int count) {
-  return wide ? deal_keys_of<int64_t>(to, blocks, keys, run, values, count)
-              : deal_keys_of<int32_t>(to, blocks, keys, run, values, count);
+  if (to.value_size == 4) {
+    return wide ? deal_sized<int64_t, 4>(to, blocks, keys, run, values, count)
+                : deal_sized<int32_t, 4>(to, blocks, keys, run, values, count);
+  }
+  return wide ? deal_sized<int64_t, 2>(to, blocks, keys, run, values, count)
+              : deal_sized<int32_t, 2>(to, blocks, keys, run, values, count);
 }
 
 }  // namespace

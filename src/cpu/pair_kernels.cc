@@ -19,19 +19,16 @@ void deal(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes, const c
   int i = 0;
   for (; i + kStep <= count; i += kStep) {
     send_ahead(soon, i * 8);
-    send_ahead(values, (i + kTileItems) * 4);
+    send_ahead(values, (i + kTileItems) * to.value_size);
     deal_pairs(to, blocks, codes, values, i, i + kStep);
   }
   deal_pairs(to, blocks, codes, values, i, count);
 }
 
-void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells, uint32_t* values,
+void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells, void* values, int value_size,
             const void* soon) {
   for (int64_t i = 0; i < count; i += 8) send_ahead(soon, i * 8);
-  for (int64_t i = 0; i < count; ++i) {
-    cells[i] = static_cast<uint32_t>(pairs[i]);
-    values[i] = static_cast<uint32_t>(pairs[i] >> 32);
-  }
+  unpack_pairs(pairs, 0, count, cells, values, value_size);
 }
 
 bool store(const Block& block, const uint64_t* pairs, int64_t count, const void* soon) {
@@ -44,7 +41,7 @@ bool store(const Block& block, const uint64_t* pairs, int64_t count, const void*
 }
 
 const PairDealers portable_dealers = {deal, nullptr};
-const PairKernels portable = {unpack, nullptr};
+const PairKernels portable = {unpack, nullptr, nullptr, nullptr};
 const PairFold stores = {nullptr, store};
 
 }  // namespace

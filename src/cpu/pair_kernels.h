@@ -1,4 +1,4 @@
-// The loops of updates whose values have 4 bytes: each is one word, a cell below its value.
+// The loops of updates whose values have 2 or 4 bytes: each is one word, a cell below its value.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,7 @@ struct PairDeal {
   uint64_t* pairs;
   uint32_t* ends;  // [bucket]: where the next one goes
   int bits;        // a bucket has 2^bits places
+  int value_size;  // 2 or 4
 };
 
 // `soon` is what will be read next, or anything: it is sent for.
@@ -58,12 +59,21 @@ struct PairDealers {
 };
 
 struct PairKernels {
-  void (*unpack)(const uint64_t* pairs, int64_t count, uint32_t* cells, uint32_t* values,
-                 const void* soon);
-  // Adds float32 values to cells of a window, those that are within it and whole numbers of its
-  // units, and stops at others; returns how many were added. Null: there is no such way.
-  int64_t (*add_units)(int64_t* cells, const uint64_t* pairs, int64_t count, Window&,
-                       const void* soon);
+  void (*unpack)(const uint64_t* pairs, int64_t count, uint32_t* cells, void* values,
+                 int value_size, const void* soon);
+  // Adds floats to cells of a window, those that are within it and whole numbers of its units, and
+  // stops at others; returns how many were added. Null: there is no such way.
+  using AddUnits = int64_t (*)(int64_t* cells, const uint64_t* pairs, int64_t count, Window&,
+                               const void* soon);
+  AddUnits add_float32, add_float16, add_bfloat16;
+
+  // By the digits of the type, of which they tell the narrow floats.
+  AddUnits add_units(int digits) const {
+    return digits == 24   ? add_float32
+           : digits == 11 ? add_float16
+           : digits == 8  ? add_bfloat16
+                          : nullptr;
+  }
 };
 
 // What places that lie one after the other do with pairs, one after the other.

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "core/isa.h"
 #include "cpu/pair_loops.h"
@@ -14,8 +15,8 @@ namespace {
 
 constexpr int kStep = 16;
 
-SOW_TARGET_AVX512 void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells,
-                              uint32_t* values, const void* soon) {
+SOW_TARGET_AVX512 void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells, void* values,
+                              int value_size, const void* soon) {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
   int64_t i = 0;
@@ -24,34 +25,47 @@ SOW_TARGET_AVX512 void unpack(const uint64_t* pairs, int64_t count, uint32_t* ce
     send_ahead(soon, i * 8 + 64);
     const __m512i one = _mm512_loadu_si512(pairs + i), two = _mm512_loadu_si512(pairs + i + 8);
     _mm512_storeu_si512(cells + i, _mm512_permutex2var_epi32(one, even, two));
-    _mm512_storeu_si512(values + i, _mm512_permutex2var_epi32(one, odd, two));
+    const __m512i value = _mm512_permutex2var_epi32(one, odd, two);
+    if (value_size == 4) {
+      _mm512_storeu_si512(static_cast<uint32_t*>(values) + i, value);
+    } else {
+      _mm512_mask_cvtepi32_storeu_epi16(static_cast<uint16_t*>(values) + i, 0xffff, value);
+    }
   }
-  for (; i < count; ++i) {
-    cells[i] = static_cast<uint32_t>(pairs[i]);
-    values[i] = static_cast<uint32_t>(pairs[i] >> 32);
-  }
+  unpack_pairs(pairs, i, count, cells, values, value_size);
 }
 
+// Eight values as float32, of the words below which their cells lie.
+template <class T>
+SOW_TARGET_AVX512 inline __m256i float_bits(__m512i words) {
+  if constexpr (std::is_same_v<T, float16>) {
+    return _mm256_castps_si256(
+        _mm256_maskz_cvtph_ps(0xff, _mm512_maskz_cvtepi64_epi16(0xff, words)));
+  }
+  const __m256i bits = _mm512_maskz_cvtepi64_epi32(0xff, words);
+  return std::is_same_v<T, bfloat16> ? _mm256_slli_epi32(bits, 16) : bits;
+}
+
+template <class T>
 SOW_TARGET_AVX512 int64_t add_units(int64_t* cells, const uint64_t* pairs, int64_t count,
                                     Window& window, const void* soon) {
   constexpr int kLine = 8;
-  const __m512i limit = _mm512_set1_epi64(static_cast<int64_t>(uint64_t{window.limit} << 32)),
-                magnitude = _mm512_set1_epi64(int64_t{INT32_MAX} << 32),
-                low = _mm512_set1_epi64(UINT32_MAX);
+  const __m256i limit = _mm256_set1_epi32(static_cast<int>(window.limit)),
+                magnitude = _mm256_set1_epi32(INT32_MAX), minus_zero = _mm256_set1_epi32(INT32_MIN);
   const __m512d scale = _mm512_set1_pd(std::ldexp(1.0, -window.exponent));
   alignas(64) int64_t whole[kLine];
   int64_t i = 0;
   for (; i + kLine <= count; i += kLine) {
     send_ahead(soon, i * 8);
     const __m512i pair = _mm512_loadu_si512(pairs + i);
-    const __m256i bits = _mm512_maskz_cvtepi64_epi32(0xff, _mm512_maskz_srli_epi64(0xff, pair, 32));
+    const __m256i bits = float_bits<T>(_mm512_maskz_srli_epi64(0xff, pair, 32));
     const __m512d wide =
         _mm512_mul_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(bits)), scale);
     const __m512i units = _mm512_maskz_cvttpd_epi64(0xff, wide);
     const __mmask8 delicate =
-        _mm512_cmpgt_epu64_mask(_mm512_and_si512(pair, magnitude), _mm512_or_si512(limit, low)) |
+        _mm256_cmpgt_epu32_mask(_mm256_and_si256(bits, magnitude), limit) |
         _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, units), wide, _CMP_NEQ_UQ) |
-        _mm256_cmpeq_epi32_mask(bits, _mm256_set1_epi32(INT32_MIN));
+        _mm256_cmpeq_epi32_mask(bits, minus_zero);
     if (__builtin_expect(delicate != 0, 0)) return i;
     _mm512_store_si512(whole, units);
 #pragma GCC unroll 8
@@ -101,7 +115,8 @@ constexpr int kLarger = 0b0101, kSmaller = 0b0100;
 }  // namespace
 
 extern const PairKernels k_pair_kernels_avx512;
-const PairKernels k_pair_kernels_avx512 = {unpack, add_units};
+const PairKernels k_pair_kernels_avx512 = {unpack, add_units<float>, add_units<float16>,
+                                           add_units<bfloat16>};
 extern const PairFold k_pair_amax_avx512, k_pair_amin_avx512;
 const PairFold k_pair_amax_avx512 = {has_no_nan, keep_extremes<kLarger>};
 const PairFold k_pair_amin_avx512 = {has_no_nan, keep_extremes<kSmaller>};

@@ -16,13 +16,29 @@ inline constexpr int kLinePairs = 8;
 [[gnu::always_inline]] inline void deal_pairs(const PairDeal& to, DealBlocks& blocks,
                                               const uint32_t* codes, const char* values, int first,
                                               int past) {
-  const auto* from = reinterpret_cast<const Word<4>*>(values);
+  const auto value_of = [&](int i) -> uint64_t {
+    return to.value_size == 4 ? uint64_t{reinterpret_cast<const Word<4>*>(values)[i].bits}
+                              : uint64_t{reinterpret_cast<const Word<2>*>(values)[i].bits};
+  };
   const uint32_t mask = (uint32_t{1} << to.bits) - 1, last = blocks.last();
   for (int i = first; i < past; ++i) {
     const uint32_t bucket = codes[i] >> to.bits, at = to.ends[bucket];
     send_ahead(to.pairs, (int64_t{at} + kLinePairs) * 8);
-    to.pairs[at] = (codes[i] & mask) | uint64_t{from[i].bits} << 32;
+    to.pairs[at] = (codes[i] & mask) | value_of(i) << 32;
     to.ends[bucket] = (at & last) == last ? blocks.after(bucket, at) : at + 1;
+  }
+}
+
+[[gnu::always_inline]] inline void unpack_pairs(const uint64_t* pairs, int64_t first, int64_t past,
+                                                uint32_t* cells, void* values, int value_size) {
+  for (int64_t i = first; i < past; ++i) {
+    cells[i] = static_cast<uint32_t>(pairs[i]);
+    const auto value = static_cast<uint32_t>(pairs[i] >> 32);
+    if (value_size == 4) {
+      static_cast<Word<4>*>(values)[i].bits = value;
+    } else {
+      static_cast<Word<2>*>(values)[i].bits = static_cast<uint16_t>(value);
+    }
   }
 }
 

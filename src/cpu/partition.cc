@@ -65,6 +65,10 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.whole = static_cast<double>(layout.places.count()) == place_count(t, c);
   layout.deal.updates = updates;
   layout.deal.value_size = t.src.data == nullptr ? 0 : layout.kernels->value_size;
+  // Of narrow values only where the keys are wide: pairs must not be larger than both.
+  layout.deal.paired =
+      layout.deal.value_size == 4 ||
+      (layout.deal.value_size == 2 && !t.dst_index.empty() && t.dst_index[0].dtype == DType::int64);
   layout.deal.workers = updates < tuning::kSerialUpdates ? 1 : threads;
   choose_buckets(layout, layout.direct || layout.sparse ? layout.kernels->value_size
                          : layout.window != nullptr     ? 8 * layout.window->words
@@ -260,7 +264,7 @@ class Partition {
           block.soon = nullptr;
           for (int64_t at = 0; at < count; at += kTileItems) {
             const int64_t some = std::min<int64_t>(kTileItems, count - at);
-            pair_kernels().unpack(pairs + at, some, cells, values, soon);
+            pair_kernels().unpack(pairs + at, some, cells, values, kernels_.value_size, soon);
             kernels_.apply_to_block(block, cells, reinterpret_cast<const char*>(values), some);
           }
         });
@@ -325,7 +329,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
                       : layout.direct         ? element_ns(t)
                       : layout.sparse         ? tuning::kSparseNs
                                               : ns.update + ns.cell * places / updates;
-  const double deal = shape.value_size > 4 ? tuning::kDealNs : tuning::kDealPairNs;
+  const double deal = shape.paired || shape.value_size < 4 ? tuning::kDealPairNs : tuning::kDealNs;
   // Lines that are not sent for in order.
   const bool near = is_touched(layout.places.step(), layout.bucket_places(),
                                shape.updates / shape.buckets, layout.kernels->value_size);
