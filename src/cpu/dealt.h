@@ -83,8 +83,6 @@ class Dealt {
         uint32_t* cells = dealt_.cells_;
         auto* to = reinterpret_cast<Word<Width>*>(dealt_.values_);
         each(codes, count, send, [=](uint32_t at, uint32_t cell, int i) {
-          send_ahead(cells + at, 64);
-          send_ahead(to + at, 64);
           cells[at] = cell;
           to[at] = from[i];
         });
@@ -98,10 +96,7 @@ class Dealt {
     void deal_places(const uint32_t* codes, int count, const char* soon) {
       uint32_t* cells = dealt_.cells_;
       const auto send = [=](int i) { send_for(soon, i * 8); };
-      each(codes, count, send, [=](uint32_t at, uint32_t cell, int) {
-        send_ahead(cells + at, 64);
-        cells[at] = cell;
-      });
+      each(codes, count, send, [=](uint32_t at, uint32_t cell, int) { cells[at] = cell; });
     }
 
    private:
