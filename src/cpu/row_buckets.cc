@@ -83,8 +83,12 @@ void RowOrder::each_block(int64_t bucket, F&& f) const {
     const uint32_t top = tops_[stride() * w + bucket];
     auto block = static_cast<uint32_t>(blocks_ * w + bucket);
     while (block != top >> block_bits_) {
+      const uint32_t next = links_[block];
+      // Blocks are too short for the hardware to see that they are read in order.
+      const char* soon = reinterpret_cast<const char*>(words + (int64_t{next} << block_bits_));
+      for (uint32_t i = 0; i < size * sizeof(Word); i += 64) __builtin_prefetch(soon + i);
       f(words + (int64_t{block} << block_bits_), size);
-      block = links_[block];
+      block = next;
     }
     f(words + (int64_t{block} << block_bits_), top & (size - 1));
   }
