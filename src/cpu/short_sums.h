@@ -21,7 +21,7 @@ struct ShortItems {
   int64_t count = 0;
   int columns = 1;
 };
-inline constexpr int kShortAhead = 16;
+inline constexpr int kShortAhead = 24;
 
 // Cells count units of 2^exponent. Terms are whole numbers of them, up to a limit that lets no sum
 // overflow.
