@@ -13,7 +13,8 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cc$")
 endif()
 # g++ 12 warns of its own AVX-512 headers, which pass vectors that no lane of is used.
-set_source_files_properties(src/cpu/row_tile_avx512.cc src/cpu/extreme_grad_avx512.cc
+set_source_files_properties(src/cpu/row_tile_avx512.cc src/cpu/row_doubles_avx512.cc
+  src/cpu/extreme_grad_avx512.cc
   src/cpu/short_sums_avx512.cc src/cpu/short_apply_avx512.cc PROPERTIES
   COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 

@@ -129,8 +129,8 @@ struct RowAdder {
 
 // The types that have RowTile kernels.
 template <class T>
-inline constexpr bool is_tiled =
-    std::is_same_v<T, float> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+inline constexpr bool is_tiled = std::is_same_v<T, float> || std::is_same_v<T, bfloat16> ||
+                                 std::is_same_v<T, float16> || std::is_same_v<T, double>;
 
 template <class T, Reduce R>
 struct RowKernels {

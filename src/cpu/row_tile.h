@@ -66,5 +66,6 @@ FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift);
 
 FoldRowTile row_tile_avx2(DType dtype, Reduce reduce, int columns);
 FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift);
+FoldRowTile row_doubles_avx512(Reduce reduce);  // for any number of columns
 
 }  // namespace sow::detail

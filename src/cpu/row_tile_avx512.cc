@@ -451,6 +451,8 @@ FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift) 
       return kernel_for<bfloat16>(reduce, columns, shift);
     case DType::float16:
       return kernel_for<float16>(reduce, columns, shift);
+    case DType::float64:
+      return row_doubles_avx512(reduce);
     default:
       return nullptr;
   }
