@@ -13,10 +13,17 @@
 
 namespace sow::detail {
 
+// What is read and written of a cell by an update. Extremes of floats are not counted.
+inline int cell_bytes(const FoldKernels& kernels, const WindowKernels* window) {
+  if (window != nullptr) return 8 * window->words;
+  return kernels.state_size + (kernels.open_extremes != nullptr ? 0 : 4);
+}
+
 // `each` is the number of updates that a worker has for a cell.
 inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels* window,
                                 double each) {
   if (window != nullptr) return window->words > 1 ? tuning::kWideWindowBlock : tuning::kWindowBlock;
+  if (kernels.open_extremes != nullptr) return tuning::kFloatExtremeBlock;
   if (kernels.add_often != nullptr) {
     return each >= tuning::kOftenUpdates ? tuning::kOftenBlock : tuning::kExtremeBlock;
   }
@@ -393,10 +400,10 @@ class BlockFold {
     open_wide();
     const bool often =
         kernels_.add_often != nullptr && last - first >= tuning::kOftenUpdates * count_;
-    const bool keyed = often && keys.data != nullptr && kernels_.add_keys_often != nullptr;
+    const bool keyed = keys.data != nullptr && kernels_.add_keys != nullptr;
     bool good = true;
     for (int64_t at = first; at < last && good;) {
-      if (keyed) at += kernels_.add_keys_often(cells_, keys, at, last - at);
+      if (keyed) at += kernels_.add_keys(cells_, keys, at, last - at, (last - first) / count_);
       if (at == last) break;
       const int64_t end = keyed ? std::min(at + kTileItems, last) : last;
       good = read(

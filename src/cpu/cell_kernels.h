@@ -52,6 +52,12 @@ struct CellKernels {
   // met.
   static constexpr bool kExtreme =
       (R == Reduce::amax || R == Reduce::amin) && !std::is_same_v<T, BoolByte>;
+  // No number is where floats start: blocks of them need no counts.
+  static constexpr bool kTells = kExtreme && is_float_element<T>;
+  static bool is_met(const Cells& cells, int64_t cell) {
+    if constexpr (kTells) return reinterpret_cast<const State*>(cells.states)[cell] != A::start();
+    return cells.counts[cell] != 0;
+  }
 
   static char* place(const Destination& dst, int64_t offset, int column) {
     return dst.data + (offset + column * dst.row_stride) * static_cast<int64_t>(sizeof(T));
@@ -138,6 +144,15 @@ struct CellKernels {
     return changed == 0;
   }
   static void add_extremes(char* cells, const uint32_t* ids, const char* values, int64_t count) {
+    if (current_isa() == Isa::avx512) return extremes_avx512(cells, ids, values, count);
+    extremes_here(cells, ids, values, count);
+  }
+  SOW_TARGET_AVX512 static void extremes_avx512(char* cells, const uint32_t* ids,
+                                                const char* values, int64_t count) {
+    extremes_here(cells, ids, values, count);
+  }
+  [[gnu::always_inline]] static inline void extremes_here(char* cells, const uint32_t* ids,
+                                                          const char* values, int64_t count) {
     constexpr int kBatch = 64;
     State* states = reinterpret_cast<State*>(cells);
     for (int64_t first = 0; first < count; first += kBatch) {
@@ -187,7 +202,7 @@ struct CellKernels {
     uint32_t* counts = cells.counts;
     if constexpr (kExtreme) {
       add_extremes(cells.states, ids, values, count);
-      for (int64_t i = 0; i < count; ++i) counts[ids[i]] = 1;
+      for (int64_t i = 0; i < count && !kTells; ++i) counts[ids[i]] = 1;
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
@@ -220,35 +235,39 @@ struct CellKernels {
       }
     }
   }
-  // The same for keys, which are checked on the way.
-  static int64_t add_keys_often(const Cells& cells, const KeyedValues& keys, int64_t first,
-                                int64_t count) {
-    if (keys.wide) return keys_by_isa<uint64_t>(cells, keys, first, count);
-    return keys_by_isa<uint32_t>(cells, keys, first, count);
+  // Both for keys, which are checked on the way.
+  static int64_t add_keys(const Cells& cells, const KeyedValues& keys, int64_t first, int64_t count,
+                          int64_t each) {
+    const bool often = each >= (kTells ? tuning::kOftenKeys : tuning::kOftenUpdates);
+    if (keys.wide) return keys_by_isa<uint64_t>(cells, keys, first, count, often);
+    return keys_by_isa<uint32_t>(cells, keys, first, count, often);
   }
   template <class Id>
   static int64_t keys_by_isa(const Cells& cells, const KeyedValues& keys, int64_t first,
-                             int64_t count) {
+                             int64_t count, bool often) {
     switch (current_isa()) {
       case Isa::avx512:
-        return keys_avx512<Id>(cells, keys, first, count);
+        return keys_avx512<Id>(cells, keys, first, count, often);
       case Isa::avx2:
-        return keys_avx2<Id>(cells, keys, first, count);
+        return keys_avx2<Id>(cells, keys, first, count, often);
       default:
-        return keys_here<Id>(cells, keys, first, count);
+        return often ? keys_here<true, Id>(cells, keys, first, count)
+                     : keys_here<false, Id>(cells, keys, first, count);
     }
   }
   template <class Id>
   SOW_TARGET_AVX512 static int64_t keys_avx512(const Cells& cells, const KeyedValues& keys,
-                                               int64_t first, int64_t count) {
-    return keys_here<Id>(cells, keys, first, count);
+                                               int64_t first, int64_t count, bool often) {
+    return often ? keys_here<true, Id>(cells, keys, first, count)
+                 : keys_here<false, Id>(cells, keys, first, count);
   }
   template <class Id>
   SOW_TARGET_AVX2 static int64_t keys_avx2(const Cells& cells, const KeyedValues& keys,
-                                           int64_t first, int64_t count) {
-    return keys_here<Id>(cells, keys, first, count);
+                                           int64_t first, int64_t count, bool often) {
+    return often ? keys_here<true, Id>(cells, keys, first, count)
+                 : keys_here<false, Id>(cells, keys, first, count);
   }
-  template <class Id>
+  template <bool Often, class Id>
   [[gnu::always_inline]] static inline int64_t keys_here(const Cells& cells,
                                                          const KeyedValues& keys, int64_t first,
                                                          int64_t count) {
@@ -256,23 +275,38 @@ struct CellKernels {
     const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
     const Id extent = keys.extent;
     const char* values = keys.values + first * static_cast<int64_t>(sizeof(T));
+    State* states = reinterpret_cast<State*>(cells.states);
     int64_t i = 0;
     for (; i + kBatch <= count; i += kBatch) {
       Id most = 0;
-      State batch[kBatch];
+      std::conditional_t<kExtreme, State, T> batch[kBatch];
       for (int j = 0; j < kBatch; ++j) {
         most = std::max(most, ids[i + j]);
-        batch[j] = A::start();
-        A::add(batch[j], load_element<T>(values + (i + j) * static_cast<int64_t>(sizeof(T))), 0);
+        const T value = load_element<T>(values + (i + j) * static_cast<int64_t>(sizeof(T)));
+        if constexpr (kExtreme) {
+          batch[j] = A::start();
+          A::add(batch[j], value, 0);
+        } else {
+          batch[j] = value;
+        }
       }
       if (most >= extent) break;
       for (int j = 0; j < kBatch; ++j) {
-        keep_extreme(cells, static_cast<uint32_t>(ids[i + j]), batch[j]);
+        if constexpr (!kExtreme) {
+          const uint32_t seen = cells.counts[ids[i + j]]++;
+          A::add(states[ids[i + j]], batch[j], seen);
+        } else if constexpr (Often) {
+          keep_extreme(cells, static_cast<uint32_t>(ids[i + j]), batch[j]);
+        } else {
+          const State old = states[ids[i + j]];
+          states[ids[i + j]] = is_beyond(batch[j], old) ? batch[j] : old;
+          if constexpr (!kTells) cells.counts[ids[i + j]] = 1;
+        }
       }
     }
     return i;
   }
-  static void as_states(const char* values, int count, State* out) {
+  [[gnu::always_inline]] static inline void as_states(const char* values, int count, State* out) {
     for (int i = 0; i < count; ++i) {
       out[i] = A::start();
       A::add(out[i], load_element<T>(values + i * static_cast<int64_t>(sizeof(T))), 0);
@@ -282,22 +316,43 @@ struct CellKernels {
     State& state = reinterpret_cast<State*>(cells.states)[id];
     if (__builtin_expect(is_beyond(one, state), 0)) {
       state = one;
-      cells.counts[id] = 1;
+      if constexpr (!kTells) cells.counts[id] = 1;
     }
   }
-  // No number is where floats start; integers may be, and then it must be said that they came.
+  // Integers may be where they start, and then it must be said that they came.
   static bool is_beyond(State one, State other) {
     if constexpr (is_float_element<T>) return R == Reduce::amax ? one > other : one < other;
     return R == Reduce::amax ? one >= other : one <= other;
+  }
+
+  // Those of floats that lie one after the other: stores with a mask, which plain code has not.
+  SOW_TARGET_AVX512 static void finish_avx512(const State* states, T* to, int64_t count,
+                                              bool self) {
+    using Bits = typename FloatTraits<T>::Bits;
+    const State seed = self ? State{-1} : State{0};
+    for (int64_t i = 0; i < count; ++i) {
+      State state = A::start();
+      A::add(state, to[i], 0);
+      state = static_cast<State>((state & seed) | (A::start() & ~seed));
+      A::merge(state, states[i]);
+      const Bits result = bit_cast<Bits>(A::value_of(state));
+      if (states[i] != A::start()) to[i] = bit_cast<T>(result);
+    }
   }
 
   static int64_t finish_block(const Cells& cells, const Block& block, int64_t begin, int64_t end,
                               Touched& refused, int64_t room) {
     const State* states = reinterpret_cast<const State*>(cells.states);
     T* to = reinterpret_cast<T*>(block.first);
+    if constexpr (kTells) {
+      if (block.step == 1 && current_isa() == Isa::avx512) {
+        finish_avx512(states + begin, to + begin, end - begin, block.include_self);
+        return end;
+      }
+    }
     for (int64_t cell = begin; cell < end; ++cell) {
-      const uint32_t seen = cells.counts[cell];
-      if (seen == 0) continue;
+      if (!is_met(cells, cell)) continue;
+      const uint32_t seen = kTells ? 1 : cells.counts[cell];
       State state = states[cell];
       if constexpr (kExtreme) {
         if (block.include_self) A::add(state, to[cell * block.step], 0);
@@ -405,6 +460,10 @@ struct CellKernels {
     if constexpr (A::kMerges) {
       State* mine = reinterpret_cast<State*>(to.states);
       const State* theirs = reinterpret_cast<const State*>(from.states);
+      if constexpr (kTells) {
+        for (int64_t cell = begin; cell < end; ++cell) A::merge(mine[cell], theirs[cell]);
+        return;
+      }
       for (int64_t cell = begin; cell < end; ++cell) {
         if (from.counts[cell] == 0) continue;
         A::merge(mine[cell], theirs[cell]);

@@ -125,9 +125,9 @@ struct FoldKernels {
   // will be read next, and is sent for.
   void (*add_often)(const Cells&, const uint32_t* cells, const char* values, int64_t count,
                     const char* soon);
-  // The same for the updates [first, first + count) of keys, until one is not a cell; returns how
-  // many. Null where codes are as quick.
-  int64_t (*add_keys_often)(const Cells&, const KeyedValues&, int64_t first, int64_t count);
+  // Either for the updates [first, first + count) of keys, until one is not a cell; returns how
+  // many. A cell meets about `each` updates in all. Null where codes are as quick.
+  int64_t (*add_keys)(const Cells&, const KeyedValues&, int64_t first, int64_t count, int64_t each);
   // Writes the cells [begin, end) that were met. Those that refuse are listed, up to `room` of
   // them; returns the first cell that it did not come to.
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,

@@ -229,9 +229,9 @@ size_t worker_bytes(const Layout& layout) {
 bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
+  const bool large = layout.window == nullptr && layout.kernels->long_size > 0;
   return layout.kernels->merges && layout.updates < kCellTag &&
-         layout.places.count() <=
-             (layout.window != nullptr ? tuning::kPrivateWindows : tuning::kPrivateCells);
+         layout.places.count() <= (large ? tuning::kPrivateSums : tuning::kPrivateCells);
 }
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
@@ -247,8 +247,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
     return tuning::kCallNs + (layout.workers > 1 ? tuning::kTeamNs : 0) +
            cells * tuning::kLastPlaceNs + updates * tuning::kLastUpdateNs / layout.workers;
   }
-  const double bytes = cells * (layout.window != nullptr ? 8 * layout.window->words
-                                                         : 4 + layout.kernels->state_size);
+  const double bytes = cells * cell_bytes(*layout.kernels, layout.window);
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
   const double size = over_budget(t, c, workspace(t, c, threads));
@@ -256,7 +255,8 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
     return size + tuning::kCallNs + tuning::kTileNs + 3 * tuning::kTaskNs + cells * ns.cell +
            updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c));
   }
-  const double cell = layout.window != nullptr ? tuning::join_ns(bytes) : tuning::kMergeNs;
+  const bool counts = layout.window == nullptr && layout.kernels->open_extremes == nullptr;
+  const double cell = counts ? tuning::kMergeNs : tuning::join_ns(bytes);
   return size + tuning::kCallNs + tuning::kTeamNs + cells * cell +
          updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
 }

@@ -194,10 +194,8 @@ double task_ns(const Transfer& t, const Canonical& c, const Layout& layout) {
   if (layout.way == Way::block) {
     const WindowKernels* window = window_kernels(t.dtype, t.reduce);
     const tuning::BlockNs ns = block_ns(kernels, window, items / cells);
-    const int bytes = window != nullptr ? 8 * window->words : 4 + kernels.state_size;
-    const bool far = kernels.add_often != nullptr && cells * bytes > 64e3;
-    const double each = ns.update + (far ? tuning::kFarExtremeNs : 0);
-    return items * (each + tuning::miss_ns(cells * bytes)) + cells * ns.cell;
+    return items * (ns.update + tuning::miss_ns(cells * cell_bytes(kernels, window))) +
+           cells * ns.cell;
   }
   if (layout.way == Way::sparse) {
     const bool near =

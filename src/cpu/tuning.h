@@ -24,6 +24,9 @@ inline constexpr int64_t kWindowUpdates = 65536;
 // 1,024 places 2.5 ms by branches, of 2^22 places 16 ms, and 5 without (2 cores of a Zen 4 class
 // EPYC, 2026-11-15).
 inline constexpr int64_t kOftenUpdates = 64;
+// And where floats come by their keys, two threads: 2^22 maxima of 1,024, 4,096 and 16,384 places
+// 1.4, 2.0 and 3.0 ms by branches, and 1.5, 2.1 and 2.5 without (the same machine, 2026-11-16).
+inline constexpr int64_t kOftenKeys = 512;
 
 // Digits of the radix sort.
 inline constexpr int kDigitBits = 11;
@@ -38,12 +41,13 @@ inline constexpr int64_t kRoomItems = 32768;
 inline constexpr int64_t kLongItems = 2048;
 inline constexpr int64_t kChunkItems = 1024;
 
-// Destinations up to this size may have a copy a worker: larger ones leave the second-level cache;
-// sums through windows, whose cells are read and written less often, may do so. 2^22 float32 sums
-// to 65,536, 131,072, 262,144 and 524,288 places: 2.4, 3.0, 3.9 and 6.0 ms, dealt out 5.8 to 8.1;
-// maxima of 131,072 places 7.6, dealt out 5.4 (2 cores of a Zen 4 class EPYC, 2026-11-15).
-inline constexpr int64_t kPrivateCells = 65536;
-inline constexpr int64_t kPrivateWindows = 524288;
+// Destinations up to this size may have a copy a worker, those of accumulators that are large up to
+// the second. 2^22 float32 sums to 65,536, 131,072, 262,144 and 524,288 places: 2.4, 3.0, 3.9 and
+// 6.0 ms, dealt out 5.8 to 8.1 (2 cores of a Zen 4 class EPYC, 2026-11-15); maxima 3.0, 3.1, 3.4
+// and 4.4, dealt out 4.7 to 4.9; int64 sums to the first three 5.2, 5.9 and 6.7, dealt out 6.7, 6.9
+// and 7.8 (2026-11-16).
+inline constexpr int64_t kPrivateCells = 524288;
+inline constexpr int64_t kPrivateSums = 65536;
 
 // A bucket of the partition: its cells, or its part of the destination, stay in the second-level
 // cache. 2^23 updates are dealt to 32, 64, 128 and 256 buckets in 12.4, 12.7, 10.8 and 8.4 ms
@@ -166,11 +170,12 @@ inline constexpr BlockNs kWindowBlock = {0.65, 0.45};
 inline constexpr BlockNs kWideWindowBlock = {0.8, 1.0};
 inline constexpr BlockNs kAccumulatorBlock = {3.4, 2.0};
 inline constexpr BlockNs kNumberBlock = {0.85, 2.5};
-// 300,000 float32 maxima of 60,000 places 0.87 ms, of 1,000 places 0.22 ms, on one thread; 2^20 of
-// 16,384 places 1.6 ms.
+// On one thread 10,000 float32 maxima of 1,000, 5,000 and 10,000 places take 7.1, 8.8 and 9.7 us,
+// 300,000 of 60,000 and 300,000 places 270 and 385 us (2026-11-16).
+inline constexpr BlockNs kFloatExtremeBlock = {0.65, 0.3};
+// Those of integers are counted.
 inline constexpr BlockNs kExtremeBlock = {1.9, 2.0};
 inline constexpr BlockNs kOftenBlock = {0.7, 2.0};
-inline constexpr double kFarExtremeNs = 0.6;  // more, where cells leave the first-level cache
 
 // Emptying, merging and writing a cell of windows that each worker has: 65,536 float32 sums to
 // 16,384 and 65,536 places 40 and 84 us, 2^18 to 262,144 and 524,288 places 1.1 and 2.2 ms.
