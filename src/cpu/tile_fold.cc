@@ -211,9 +211,11 @@ double task_ns(const Transfer& t, const Canonical& c, const Layout& layout) {
     return items *
            (tuning::kCellNs + tuning::miss_ns(bytes) + (layout.hashed ? tuning::kHashNs : 0));
   }
-  const tuning::CellColumnNs& ns = kernels.long_size == 0    ? tuning::kNumberColumn
-                                   : kernels.value_size <= 4 ? tuning::kSumColumn
-                                                             : tuning::kWideSumColumn;
+  const tuning::CellColumnNs& ns =
+      kernels.long_size == 0
+          ? (t.dtype == DType::float64 ? tuning::kDoubleColumn : tuning::kNumberColumn)
+      : kernels.value_size <= 4 ? tuning::kSumColumn
+                                : tuning::kWideSumColumn;
   const double places = static_cast<double>(layout.places.count());
   const double met = places * (1 - std::exp(-items / places));
   const double bytes = met * width * kernels.state_size;
