@@ -107,33 +107,39 @@ class CheckedSum {
   SOW_HD bool round_to(T& out) const { return settle(out); }
   SOW_HD bool to_double(double& out) const { return settle(out); }
   // Between which the sum lies when it is rounded once to float64; false: it cannot be told.
-  SOW_HD bool ends(double& least, double& most) const { return find_ends(least, most); }
-
-  // Rounding is monotone: when both ends of the interval that holds the sum round to one value, so
-  // does the sum.
-  template <class Target>
-  SOW_HD bool settle(Target& out) const {
-    using Bits = typename FloatTraits<Target>::Bits;
-    Target most;
-    return find_ends(out, most) && bit_cast<Bits>(out) == bit_cast<Bits>(most);
+  SOW_HD bool ends(double& least, double& most) const {
+    if (!(absolute(high() + low()) <= 0x1.fffffffffffffp1023) || !(lost_ <= 0x1p1000)) return false;
+    least = most = round_pair<double>(high(), low());
+    if (lost_ == 0) return true;
+    const double margin = 2 * lost_;
+    least = round_pair<double>(high(), step_down(low() - margin));
+    most = round_pair<double>(high(), step_up(low() + margin));
+    return true;
   }
 
- private:
+  // Rounding is monotone: when both ends of the interval that holds the sum round to one value, so
+  // does the sum. By itself and not through ends(), which costs a GPU registers that it lacks.
   template <class Target>
-  SOW_HD bool find_ends(Target& least, Target& most) const {
+  SOW_HD bool settle(Target& out) const {
+    using Traits = FloatTraits<Target>;
     const double high = this->high();
     const double low = this->low();
     if (!(absolute(high + low) <= 0x1.fffffffffffffp1023)) return false;
     if (lost_ == 0) {
-      least = most = round_pair<Target>(high, low);
+      out = round_pair<Target>(high, low);
       return true;
     }
     if (!(lost_ <= 0x1p1000)) return false;
     const double margin = 2 * lost_;  // the bound was itself rounded while it grew
-    least = round_pair<Target>(high, step_down(low - margin));
-    most = round_pair<Target>(high, step_up(low + margin));
+    const Target least = round_pair<Target>(high, step_down(low - margin));
+    const Target most = round_pair<Target>(high, step_up(low + margin));
+    if (bit_cast<typename Traits::Bits>(least) != bit_cast<typename Traits::Bits>(most))
+      return false;
+    out = least;
     return true;
   }
+
+ private:
   template <int Part>
   SOW_HD void push(double value) {
     double error;

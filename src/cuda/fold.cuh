@@ -296,7 +296,9 @@ __global__ void __launch_bounds__(kCombineThreads) combine_chunks(const __grid_c
         for (; c < chunks; c += workers) fold.merge(sum, partials[c * columns]);
       }
       shared[threadIdx.x] = sum;
-      for (int half = workers / 2; half > 0; half /= 2) {
+      int busy = workers;  // most places have few chunks
+      while (busy / 2 >= chunks) busy /= 2;
+      for (int half = busy / 2; half > 0; half /= 2) {
         __syncthreads();
         if (worker < half) fold.merge(shared[threadIdx.x], shared[threadIdx.x + half * cols]);
       }

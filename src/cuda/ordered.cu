@@ -92,8 +92,8 @@ double cost(const Case& c) {
   const double sort = p.dst_keys == 0 ? 0 : held ? positions * 0.006 : 30000 + positions * (0.010 + 0.005 * std::ceil(bits / 8));
   const double folded = has_payload(p) ? 0.014 : (std::max<double>(static_cast<double>(p.columns()) * p.width, 64) *
                                                       (p.reduce == Reduce::assign ? 2 : 1) + 16) / (0.7 * kBytesPerNs);
-  // Places of more than a chunk are put together by a block each.
-  const double joined = 2 * positions > kChunk * static_cast<double>(p.places) ? 27 * static_cast<double>(p.places) : 0;
+  // Places of more than a chunk are put together by a block each, 18 ns a place (H200, 2026-11-16).
+  const double joined = 2 * positions > kChunk * static_cast<double>(p.places) ? 18 * static_cast<double>(p.places) : 0;
   return 8 * kLaunchNs + kCheckedCallNs + sort + positions * folded + (p.reduce == Reduce::assign ? 0 : joined);
 }
 
