@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -70,11 +73,12 @@ class Gpu:
             return seconds
         if loops == 1:
             torch.cuda._sleep(HELD_BACK)
-        self.begin.record()
-        for _ in range(loops):
-            way.run()
-        self.end.record()
-        self.end.synchronize()
+        with on_one_processor(loops > 1):
+            self.begin.record()
+            for _ in range(loops):
+                way.run()
+            self.end.record()
+            self.end.synchronize()
         return float(self.begin.elapsed_time(self.end)) / 1e3 / loops
 
     def bandwidth(self) -> float:
@@ -91,6 +95,19 @@ class Gpu:
 
     def drop(self) -> None:
         torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def on_one_processor(wanted: bool) -> Iterator[None]:
+    """Whole calls of all libraries on the same processor: another may be slower by half, for as long as a race lasts."""
+    allowed = os.sched_getaffinity(0)
+    if wanted:
+        os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        if wanted:
+            os.sched_setaffinity(0, allowed)
 
 
 def spot_check(case: Case, arrays: dict[str, torch.Tensor], result: torch.Tensor, spots: int = 6) -> str:
