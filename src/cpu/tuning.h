@@ -116,7 +116,8 @@ struct CellColumnNs {
   double item, cell;
 };
 inline constexpr CellColumnNs kNumberColumn = {0.26, 1.1};
-// Extremes and products of float64: maxima of 20,000 rows of 16 to 2,000 places 0.44 ms, ordered 0.18.
+// Extremes and products of float64: maxima of 20,000 rows of 16 to 2,000 places 0.44 ms,
+// ordered 0.18.
 inline constexpr CellColumnNs kDoubleColumn = {1, 1.1};
 inline constexpr CellColumnNs kSumColumn = {0.8, 1.5};
 inline constexpr CellColumnNs kWideSumColumn = {1.6, 2};
