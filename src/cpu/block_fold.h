@@ -201,6 +201,7 @@ class BlockFold {
   // Flushes that a fold may begin with, and updates a cell that make up for another. A rest takes
   // as long as a few cells.
   static constexpr int64_t kFlushes = 3, kFlushUpdates = 8, kRestCells = 8;
+  static constexpr int kMisses = 8;
   // Updates that go through the window at a time: enough to make up for emptying it.
   static int64_t batch_for(int64_t cells) {
     return std::clamp(8 * cells, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
@@ -236,13 +237,21 @@ class BlockFold {
     const int64_t updates = last - first;
     rests_.room = WindowRests::kFew;
     if (known == nullptr || !frame_.set(*known, updates, *window_)) frame_.limit = 0;
+    // Where no block before had a window of its own, few look for one.
     if (add_windowed(keys, first, last, read)) return;
-    WindowRange range;
-    clear_units();
-    read(first, last, [&](const uint32_t*, const char* values, int64_t count) {
-      window_->scan(values, count, range);
-    });
-    if (frame_.set(range, updates, *window_) && add_windowed(keys, first, last, read)) return;
+    if (misses_ < kMisses || misses_ % kMisses == 0) {
+      WindowRange range;
+      clear_units();
+      read(first, last, [&](const uint32_t*, const char* values, int64_t count) {
+        window_->scan(values, count, range);
+      });
+      misses_ = frame_.set(range, updates, *window_) && add_windowed(keys, first, last, read)
+                    ? 0
+                    : misses_ + 1;
+      if (misses_ == 0) return;
+    } else {
+      ++misses_;
+    }
     if (counted_) clear_counts();
     add_wide(keys, first, last, read);
   }
@@ -465,6 +474,7 @@ class BlockFold {
   bool wide_ = false;     // the accumulators are open
   bool flushed_ = false;  // they took sums from the window
   bool minus_zeros_ = false;
+  int misses_ = 0;  // blocks in a row that had no window
 };
 
 }  // namespace sow::detail
