@@ -56,7 +56,7 @@ struct Part {
 
 struct Sum {
   __m512d high, low;
-  __m512i most, lost;  // the largest magnitude; bits of what the first part could not hold
+  __m512i most, least;  // magnitudes; of the least one less, so that zeros do not count
 
   SOW_TARGET_AVX512 SOW_INLINE void start(__m512i old, bool include_self) {
     const __m512i magnitude = _mm512_set1_epi64(INT64_MAX);
@@ -64,7 +64,7 @@ struct Sum {
     high = _mm512_castsi512_pd(first);
     low = _mm512_setzero_pd();
     most = _mm512_and_si512(first, magnitude);
-    lost = _mm512_setzero_si512();
+    least = _mm512_sub_epi64(most, _mm512_set1_epi64(1));
   }
   SOW_TARGET_AVX512 SOW_INLINE void add(__m512i bits) {
     const __m512d term = _mm512_castsi512_pd(bits), total = _mm512_add_pd(high, term);
@@ -73,8 +73,9 @@ struct Sum {
         _mm512_add_pd(_mm512_sub_pd(high, _mm512_sub_pd(total, part)), _mm512_sub_pd(term, part));
     high = total;
     low = _mm512_add_pd(low, error);
-    lost = _mm512_or_si512(lost, _mm512_castpd_si512(error));
-    most = _mm512_max_epu64(most, _mm512_and_si512(bits, _mm512_set1_epi64(INT64_MAX)));
+    const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi64(INT64_MAX));
+    most = _mm512_max_epu64(most, magnitude);
+    least = _mm512_min_epu64(least, _mm512_sub_epi64(magnitude, _mm512_set1_epi64(1)));
   }
 
   // With terms up to M no partial sum was beyond 2 * count * M, what the first part lost each time
@@ -87,19 +88,25 @@ struct Sum {
     const double number = static_cast<double>(count);
     const __m512d scale = _mm512_set1_pd(number * number * number * 0x1p-101);
     const __m512d off = _mm512_mul_pd(_mm512_castsi512_pd(most), scale);
-    // The sign says nothing about an error of zero.
-    const __mmask8 inexact = _mm512_test_epi64_mask(lost, _mm512_set1_epi64(INT64_MAX));
-    __m512d least = _mm512_mask_add_pd(high, inexact, high, _mm512_sub_pd(low, off));
-    __m512d greatest = _mm512_mask_add_pd(high, inexact, high, _mm512_add_pd(low, off));
+    // What the first part lost are whole numbers of the last digit of the least term: the second
+    // part is exact while fewer than 2^53 of them are count^2 * M / 2^51.
+    const int carries = 64 - static_cast<int>(_lzcnt_u64(static_cast<uint64_t>(count)));
+    const __m512i apart =
+        _mm512_sub_epi64(_mm512_srli_epi64(most, 52), _mm512_srli_epi64(least, 52));
+    const __mmask8 inexact = _mm512_cmpgt_epi64_mask(apart, _mm512_set1_epi64(48 - 2 * carries));
+    const __mmask8 more = _mm512_cmp_pd_mask(low, _mm512_setzero_pd(), _CMP_NEQ_UQ);
+    const __m512d sum = _mm512_mask_add_pd(high, more, high, low);  // zeros keep their sign
+    __m512d lower = _mm512_mask_add_pd(sum, inexact, high, _mm512_sub_pd(low, off));
+    __m512d greatest = _mm512_mask_add_pd(sum, inexact, high, _mm512_add_pd(low, off));
     const __mmask8 infinite = _mm512_cmp_pd_mask(
         _mm512_abs_pd(greatest), _mm512_set1_pd(0x1.fffffffffffffp1023), _CMP_NLE_UQ);
     if constexpr (R == Reduce::mean) {
-      least = _mm512_div_pd(least, _mm512_set1_pd(number));
+      lower = _mm512_div_pd(lower, _mm512_set1_pd(number));
       greatest = _mm512_div_pd(greatest, _mm512_set1_pd(number));
     }
     const __mmask8 differ =
-        _mm512_cmpneq_epi64_mask(_mm512_castpd_si512(least), _mm512_castpd_si512(greatest));
-    _mm512_store_pd(out, least);
+        _mm512_cmpneq_epi64_mask(_mm512_castpd_si512(lower), _mm512_castpd_si512(greatest));
+    _mm512_store_pd(out, lower);
     return ((infinite | differ) & in) == 0;
   }
 };
