@@ -54,6 +54,7 @@ TEST(WindowedSums, MeetThoseOfOtherKinds) {
       for (const ProblemSizes size :
            {ProblemSizes{1, 70000, 1, 40}, ProblemSizes{1, 20000, 1, 9000}}) {
         for (int values = 0; values < 4; ++values) {
+          if (is_left_out(values + static_cast<int>(reduce) + static_cast<int>(dtype))) continue;
           Problem problem = maker.make(size, dtype, reduce, static_cast<Values>(values));
           const int64_t count = static_cast<int64_t>(problem.src.size() / size_of(dtype));
           const Bytes other = random_elements(maker.random, dtype, count / 2,
