@@ -251,6 +251,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
                       (layout.in_place ? 0 : cells * tuning::kShortCellNs) +
                       (bytes > tuning::kCachedBytes ? bytes * tuning::kShortFarByteNs : 0);
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kShortNs +
+         (layout.in_place ? 0 : tuning::kShortWindowNs) +
          (layout.workers > 1 ? tuning::kTeamNs : 0) + items * tuning::kShortKeyNs +
          each / layout.workers;
 }

@@ -148,13 +148,15 @@ inline constexpr double kOrderRegionNs = 1500;
 inline constexpr double kCachedBytes = 16e6;
 
 // Short rows: one in so many terms may go aside. A call (64 rows of 4 int64 take 0.9 us, direct
-// 0.7), a key that is read, an item of a row that is one's own, a column of it with vectors and
-// without, a byte of it out of memory, a cell that is emptied and written. 2^23 float32 sums to
-// 2^20 places in rows of 2, 4, 8, 12 and 16 columns: 10.0, 5.9, 4.0, 3.2 and 5.6 ms, ordered
-// 27, 12.9, 6.0, 4.2 and 3.4; maxima in rows of 2, 4, 8 and 16 9.3, 5.1, 3.1 and 3.3, ordered
-// 26, 12.2, 5.7 and 2.6 (2 cores of a Zen 4 class EPYC, 2026-11-15).
+// 0.7), a window of sums beside it (float32 1.4 us, 2026-11-16), a key that is read, an item of a
+// row that is one's own, a column of it with vectors and without, a byte of it out of memory, a
+// cell that is emptied and written. 2^23 float32 sums to 2^20 places in rows of 2, 4, 8, 12 and 16
+// columns: 10.0, 5.9, 4.0, 3.2 and 5.6 ms, ordered 27, 12.9, 6.0, 4.2 and 3.4; maxima in rows of 2,
+// 4, 8 and 16 9.3, 5.1, 3.1 and 3.3, ordered 26, 12.2, 5.7 and 2.6 (2 cores of a Zen 4 class EPYC,
+// 2026-11-15).
 inline constexpr int64_t kShortRests = 1024;
 inline constexpr double kShortNs = 300;
+inline constexpr double kShortWindowNs = 400;
 inline constexpr double kShortKeyNs = 0.4;
 inline constexpr double kShortRowNs = 0.8;
 inline constexpr double kShortColumnNs = 0.3;
