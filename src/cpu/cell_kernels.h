@@ -325,18 +325,21 @@ struct CellKernels {
     return R == Reduce::amax ? one >= other : one <= other;
   }
 
-  // Those of floats that lie one after the other: stores with a mask, which plain code has not.
+  // Those of floats that lie one after the other: loads and stores with a mask, which plain code
+  // has not. What was not met may be another call's.
   SOW_TARGET_AVX512 static void finish_avx512(const State* states, T* to, int64_t count,
                                               bool self) {
     using Bits = typename FloatTraits<T>::Bits;
     const State seed = self ? State{-1} : State{0};
     for (int64_t i = 0; i < count; ++i) {
+      const bool met = states[i] != A::start();
+      const Bits old = met ? bit_cast<Bits>(to[i]) : Bits{0};
       State state = A::start();
-      A::add(state, to[i], 0);
+      A::add(state, bit_cast<T>(old), 0);
       state = static_cast<State>((state & seed) | (A::start() & ~seed));
       A::merge(state, states[i]);
       const Bits result = bit_cast<Bits>(A::value_of(state));
-      if (states[i] != A::start()) to[i] = bit_cast<T>(result);
+      if (met) to[i] = bit_cast<T>(result);
     }
   }
 

@@ -7,6 +7,9 @@ namespace sow::detail {
 
 // An addition rounds away half of the last digit of its sum at most.
 inline constexpr double kRounding = 0x1p-53;
+// What a cell lost that met nothing: whatever is added to it, it is -0 no more. The place says
+// nothing: it may be another call's, between the places of this one.
+inline constexpr double kNothingMet = -0.0;
 
 template <class T, Reduce R>
 struct WideLoops {
@@ -20,8 +23,11 @@ struct WideLoops {
     State* states = states_of(cells);
     const T* old = reinterpret_cast<const T*>(block.first);
     for (int64_t i = 0; i < count; ++i) {
-      states[i] = block.include_self ? State(widen(old[i * block.step]), 0, 0) : State();
+      states[i] = State(block.include_self ? widen(old[i * block.step]) : -0.0, 0, kNothingMet);
     }
+  }
+  static bool is_met(const State& state) {
+    return bit_cast<uint64_t>(state.lost()) != bit_cast<uint64_t>(kNothingMet);
   }
 
   static void add_one(State& state, double value) {
@@ -62,23 +68,23 @@ struct WideLoops {
     }
   }
 
-  // A cell that met nothing adds the identity.
   static void merge(const Cells& to, const Cells& from, int64_t begin, int64_t end, bool counted) {
     State* mine = states_of(to);
     const State* theirs = states_of(from);
-    for (int64_t i = begin; i < end; ++i) mine[i].merge(theirs[i]);
+    for (int64_t i = begin; i < end; ++i) {
+      if (is_met(theirs[i])) mine[i].merge(theirs[i]);
+    }
     if (!counted) return;
     for (int64_t i = begin; i < end; ++i) to.counts[i] += from.counts[i];
   }
 
-  // Where updates are not counted, a cell that is as it was opened met nothing, or zeros: those
+  // Where updates are not counted, a cell that met nothing may have met zeros in a window: those
   // change a -0 only.
   static CellEnd end(const State& state, const Cells& cells, int64_t cell, bool counted, T old,
                      bool self, T& out) {
     const uint32_t seen = counted ? cells.counts[cell] : 1;
     if (seen == 0) return CellEnd::keep;
-    if (!counted && state.exact() &&
-        bit_cast<uint64_t>(state.high()) == bit_cast<uint64_t>(widen(old))) {
+    if (!counted && !is_met(state)) {
       const Term<T> term(old);
       const bool minus_zero = term.negative() && term.magnitude() == 0;
       return term.nan() || minus_zero ? CellEnd::refuse : CellEnd::keep;

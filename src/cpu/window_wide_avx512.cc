@@ -25,14 +25,14 @@ template <class T, Reduce R>
 SOW_TARGET_AVX512 void open(const Cells& cells, const Block& block, int64_t count) {
   double* states = reinterpret_cast<double*>(cells.states);
   const T* old = reinterpret_cast<const T*>(block.first);
-  const __m512d zero = _mm512_setzero_pd();
+  const __m512d nothing = _mm512_set1_pd(kNothingMet);
   int64_t i = 0;
   if (block.step == 1 || !block.include_self) {
     for (; i + kLanes <= count; i += kLanes) {
       store_state(
           states + 2 * i,
           block.include_self ? _mm512_maskz_cvtps_pd(0xff, load(old + i)) : _mm512_set1_pd(-0.0),
-          zero);
+          nothing);
     }
   }
   Cells rest = cells;
@@ -89,13 +89,15 @@ constexpr int kCopies = 8, kCopied = 16;
 struct Copies {
   SOW_TARGET_AVX512 Copies() {
     for (int i = 0; i < kCopied * kCopies; i += kLanes) {
-      store_state(states + 2 * i, _mm512_set1_pd(-0.0), _mm512_setzero_pd());
+      store_state(states + 2 * i, _mm512_set1_pd(-0.0), _mm512_set1_pd(kNothingMet));
     }
   }
-  template <class State>
-  void add_to(State* cells, uint32_t count) const {
+  template <class Loops>
+  void add_to(const Cells& cells, uint32_t count) const {
+    auto* to = Loops::states_of(cells);
     for (uint32_t i = 0; i < count * kCopies; ++i) {
-      cells[i / kCopies].merge(State(states[2 * i], 0, states[2 * i + 1]));
+      const typename Loops::State one(states[2 * i], 0, states[2 * i + 1]);
+      if (Loops::is_met(one)) to[i / kCopies].merge(one);
     }
   }
   alignas(64) double states[2 * kCopied * kCopies];
@@ -115,7 +117,7 @@ SOW_TARGET_AVX512 int64_t add_run(const Cells& cells, bool counted, const KeyedV
                                                    count, nullptr)
                    : add_each<false, true, kCopies>(copies.states, seen, ids, keys.extent, from,
                                                     count, nullptr);
-    copies.add_to(WideLoops<T, R>::states_of(cells), keys.extent);
+    copies.add_to<WideLoops<T, R>>(cells, keys.extent);
   } else {
     done = counted ? add_each<true, true, 1>(states, seen, ids, keys.extent, from, count, nullptr)
                    : add_each<false, true, 1>(states, seen, ids, keys.extent, from, count, nullptr);
@@ -164,10 +166,9 @@ SOW_TARGET_AVX512 inline __mmask8 end_eight(const double* states, const uint32_t
   const __mmask8 inexact = _mm512_cmp_pd_mask(lost, zero, _CMP_NEQ_UQ);
   const __m256i seen = Counted ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(counts))
                                : _mm256_setzero_si256();
-  const __mmask8 changed = _mm512_cmpneq_epi64_mask(
-      _mm512_castpd_si512(sum), _mm512_castpd_si512(_mm512_maskz_cvtps_pd(0xff, old)));
   const __mmask8 met =
-      Counted ? _mm256_test_epi32_mask(seen, seen) : static_cast<__mmask8>(inexact | changed);
+      Counted ? _mm256_test_epi32_mask(seen, seen)
+              : static_cast<__mmask8>(~_mm512_movepi64_mask(_mm512_castpd_si512(lost)));
   const __m512d margin = _mm512_add_pd(lost, lost);
   constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
   constexpr int kUp = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC;

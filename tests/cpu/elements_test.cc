@@ -133,25 +133,34 @@ TEST(Elements, WhatLiesBetweenPlacesIsLeftAlone) {
   std::mt19937_64 random(5);
   std::vector<int64_t> keys(kItems);
   for (int64_t& key : keys) key = static_cast<int64_t>(random() % kRows);
-  std::vector<float> values(kItems * kColumns);
-  for (float& value : values) value = static_cast<float>(random() % 100000);
-  const Tensor index = Tensor::of(keys, {kItems}), src = Tensor::of(values, {kItems, kColumns});
-  const Tensor expected = Tensor::zeros({kRows, kColumns}, DType::float32);
-  index_reduce_(expected, 0, index, src, Reduce::amax);
-  for (const Strategy* strategy : kStrategies) {
-    const Tensor both = Tensor::zeros({kRows, 2 * kColumns}, DType::float32);
-    const Tensor half[] = {both.slice(1, 0, kColumns), both.slice(1, kColumns, 2 * kColumns)};
-    const auto work = [&](int which) {
-      const ForceStrategy forced(strategy->name);
-      index_reduce_(half[which], 0, index, src, Reduce::amax);
-    };
-    std::thread other(work, 1);
-    work(0);
-    other.join();
-    for (const Tensor& each : half) {
-      const Tensor found = each.contiguous();
-      EXPECT_EQ(std::memcmp(found.data(), expected.data(), kRows * kColumns * sizeof(float)), 0)
-          << strategy->name;
+  const Tensor index = Tensor::of(keys, {kItems});
+  for (const bool wide : {false, true}) {
+    std::vector<float> values(kItems * kColumns);
+    for (float& value : values) {
+      value = static_cast<float>(random() % 100000);
+      if (wide) value = std::ldexp(value, static_cast<int>(random() % 120) - 60);
+    }
+    const Tensor src = Tensor::of(values, {kItems, kColumns});
+    for (const Reduce reduce : {Reduce::amax, Reduce::add, Reduce::mean}) {
+      const Tensor expected = Tensor::zeros({kRows, kColumns}, DType::float32);
+      index_reduce_(expected, 0, index, src, reduce);
+      for (const Strategy* strategy : kStrategies) {
+        if (strategy == &k_direct && reduce != Reduce::amax) continue;
+        const Tensor both = Tensor::zeros({kRows, 2 * kColumns}, DType::float32);
+        const Tensor half[] = {both.slice(1, 0, kColumns), both.slice(1, kColumns, 2 * kColumns)};
+        const auto work = [&](int which) {
+          const ForceStrategy forced(strategy->name);
+          index_reduce_(half[which], 0, index, src, reduce);
+        };
+        std::thread other(work, 1);
+        work(0);
+        other.join();
+        for (const Tensor& each : half) {
+          const Tensor found = each.contiguous();
+          EXPECT_EQ(std::memcmp(found.data(), expected.data(), kRows * kColumns * sizeof(float)), 0)
+              << strategy->name << " " << name_of(reduce) << (wide ? " wide" : "");
+        }
+      }
     }
   }
 }
