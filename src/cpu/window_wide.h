@@ -78,16 +78,16 @@ struct WideLoops {
     for (int64_t i = begin; i < end; ++i) to.counts[i] += from.counts[i];
   }
 
-  // Where updates are not counted, a cell that met nothing may have met zeros in a window: those
-  // change a -0 only.
-  static CellEnd end(const State& state, const Cells& cells, int64_t cell, bool counted, T old,
-                     bool self, T& out) {
+  // Where updates are not counted, a cell may have met zeros in a window, which forgets them: they
+  // make a -0 of it 0, and a NaN that was there a plain one.
+  static CellEnd end(const State& state, const Cells& cells, int64_t cell, bool counted, bool self,
+                     T& out) {
     const uint32_t seen = counted ? cells.counts[cell] : 1;
     if (seen == 0) return CellEnd::keep;
-    if (!counted && !is_met(state)) {
-      const Term<T> term(old);
-      const bool minus_zero = term.negative() && term.magnitude() == 0;
-      return term.nan() || minus_zero ? CellEnd::refuse : CellEnd::keep;
+    if (!counted) {
+      const double sum = state.high();
+      if (bit_cast<uint64_t>(sum) == bit_cast<uint64_t>(-0.0) || sum != sum) return CellEnd::refuse;
+      if (!is_met(state)) return CellEnd::keep;
     }
     return A::finish(state, seen, self, out) ? CellEnd::write : CellEnd::refuse;
   }
@@ -98,7 +98,7 @@ struct WideLoops {
     for (int64_t i = begin; i < end_cell; ++i) {
       T result;
       T& place = to[i * block.step];
-      const CellEnd what = end(states[i], cells, i, counted, place, block.include_self, result);
+      const CellEnd what = end(states[i], cells, i, counted, block.include_self, result);
       if (what == CellEnd::write) place = result;
       if (what != CellEnd::refuse) continue;
       refused.cells[refused.count] = static_cast<uint32_t>(i);

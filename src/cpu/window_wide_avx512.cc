@@ -162,7 +162,6 @@ SOW_TARGET_AVX512 inline __mmask8 end_eight(const double* states, const uint32_t
   const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
   const __m512d sum = _mm512_permutex2var_pd(low, evens, high);
   const __m512d lost = _mm512_permutex2var_pd(low, odds, high), zero = _mm512_setzero_pd();
-  const __m256 old = load(to);
   const __mmask8 inexact = _mm512_cmp_pd_mask(lost, zero, _CMP_NEQ_UQ);
   const __m256i seen = Counted ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(counts))
                                : _mm256_setzero_si256();
@@ -185,11 +184,11 @@ SOW_TARGET_AVX512 inline __mmask8 end_eight(const double* states, const uint32_t
   certain = _mm512_mask_cmp_pd_mask(certain, _mm512_abs_pd(sum),
                                     _mm512_set1_pd(0x1.fffffffffffffp1023), _CMP_LE_OQ);
   certain = _mm512_mask_cmp_pd_mask(certain, lost, _mm512_set1_pd(0x1p1000), _CMP_LE_OQ);
-  store_bits(to, met & certain, bits);
-  const auto refused = static_cast<__mmask8>(met & ~certain);
-  if (Counted) return refused;
   constexpr int kNan = 0x81, kMinusZero = 0x04;
-  return refused | static_cast<__mmask8>(~met & _mm256_fpclass_ps_mask(old, kNan | kMinusZero));
+  const __mmask8 doubtful = Counted ? 0 : _mm512_fpclass_pd_mask(sum, kNan | kMinusZero);
+  certain = static_cast<__mmask8>(certain & ~doubtful);
+  store_bits(to, met & certain, bits);
+  return static_cast<__mmask8>((met & ~certain) | doubtful);
 }
 
 template <class T, Reduce R, bool Counted>
