@@ -67,8 +67,9 @@ struct WindowLoops {
     return count;
   }
 
-  // What becomes of one place. seen < 0: unknown.
-  static CellEnd end(const int64_t* cell, int64_t seen, T old, bool self, const Form& form,
+  // What becomes of one place. seen < 0: unknown. One that met nothing may be another call's, and
+  // is not looked at where that is known.
+  static CellEnd end(const int64_t* cell, int64_t seen, const T& old, bool self, const Form& form,
                      bool minus_zeros, T& out) {
     if (seen == 0) return CellEnd::keep;
     if (cell[0] == 0 && cell[kWords - 1] == 0) {
