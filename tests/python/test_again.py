@@ -213,13 +213,8 @@ def test_subclasses_go_the_long_way():
             sow.index_add_(np.ma.masked_array(x), axis, index, source)
 
 
-@pytest.mark.skipif(not peers.torch, reason="PyTorch is not installed")
-def test_torch_is_told_and_asked_every_time():
-    torch = peers.torch
-
-    def problem():
-        return tuple(as_kind(part, KINDS["torch"]) for part in add_problem())
-
+def expect_torch_is_told_and_asked(problem, bytes_of):
+    """Of every call on tensors of PyTorch that problem() makes."""
     again(sow.index_add_, problem)
     for _ in range(TIMES):
         x, axis, index, source = problem()
@@ -230,8 +225,13 @@ def test_torch_is_told_and_asked_every_time():
             sow.index_add_(x, axis, index, source.clone().requires_grad_())
         with pytest.raises(RuntimeError, match="gradient"):
             sow.index_add_(x.clone().requires_grad_(), axis, index, source)
-        negated = torch._neg_view(source)
+        negated = peers.torch._neg_view(source)
         assert bytes_of(sow.index_add(x, axis, index, negated)) == bytes_of(sow.index_add(x, axis, index, -source))
+
+
+@pytest.mark.skipif(not peers.torch, reason="PyTorch is not installed")
+def test_torch_is_told_and_asked_every_time():
+    expect_torch_is_told_and_asked(lambda: tuple(as_kind(part, KINDS["torch"]) for part in add_problem()), bytes_of)
 
 
 def test_threads_at_once_do_not_meet():

@@ -124,18 +124,7 @@ def test_memory_that_lies_otherwise():
 
 
 def test_torch_is_told_and_asked_every_time():
-    host.again(sow.index_add_, add_problem)
-    for _ in range(TIMES):
-        x, axis, index, source = add_problem()
-        version = x._version
-        sow.index_add_(x, axis, index, source)
-        assert x._version == version + 1
-        with pytest.raises(RuntimeError, match="gradient"):
-            sow.index_add_(x, axis, index, source.clone().requires_grad_())
-        with pytest.raises(RuntimeError, match="gradient"):
-            sow.index_add_(x.clone().requires_grad_(), axis, index, source)
-        negated = torch._neg_view(source)
-        assert bits(sow.index_add(x, axis, index, negated)) == bits(sow.index_add(x, axis, index, -source))
+    host.expect_torch_is_told_and_asked(add_problem, bits)
 
 
 def test_devices_are_told_apart_every_time():
