@@ -10,6 +10,9 @@
 
 namespace sow::detail {
 
+// Items of a part of read_runs: enough that beginning one costs nothing.
+inline constexpr int64_t kRunItems = 4096;
+
 class CodeReader {
  public:
   CodeReader(const Transfer& transfer, const Canonical& canonical, const FoldKernels& kernels,
@@ -73,8 +76,8 @@ class CodeReader {
     const IndexOperand& index = transfer_.dst_index[0];
     const bool wide = index.dtype != DType::int32;
     bool good = true;
-    for (int64_t at = first; at < last && good; at += kTileItems) {
-      each_run(at, std::min<int64_t>(kTileItems, last - at),
+    for (int64_t at = first; at < last && good; at += kRunItems) {
+      each_run(at, std::min<int64_t>(kRunItems, last - at),
                [&](const KeyRun& run, int64_t item, int64_t count) {
                  const char* keys = index.data + (base.index[0] + item) * (wide ? 8 : 4);
                  good =

@@ -14,18 +14,23 @@ namespace sow::detail {
 namespace {
 
 constexpr int kStep = 16;
+// How far ahead keys and values are sent for.
+constexpr int kAheadItems = 1024;
 
 // Made in memory before they are dealt: g++ would take vectors that were just stored apart again,
-// three instructions an update. 2^23 pairs to 256 buckets took 6.9 ms so, strips of 64, 256 and
-// 1,024 take 5.8, 5.7 and 7.2, and without sending for lines 6.9 (to 128 buckets 13; 2 cores of a
-// Zen 4 class EPYC, 2026-11-16).
+// three instructions an update. The next strip is made before this one is dealt, so that what was
+// stored is out of the processor's way when it is loaded: 2^23 pairs to 256 buckets take 5.0 ms in
+// strips of 64 made ahead, 5.7 of 128 and 256, and 6.0 in strips of 256 dealt as soon as they are
+// made (2 cores of a Zen 4 class EPYC, 2026-11-16). What is left is stores: the processor writes
+// one a cycle, and an update takes two, its pair and the end of its bucket.
 struct Strip {
-  static constexpr int kPairs = 256;
+  static constexpr int kPairs = 64;
+  int count = 0;
   alignas(64) uint64_t pairs[kPairs];
   alignas(64) uint32_t buckets[kPairs];
 
   // Looks at whole steps: where the last one is not full, it may miss that it is.
-  SOW_TARGET_AVX512 bool is_one_bucket(int count) const {
+  [[gnu::noinline]] SOW_TARGET_AVX512 bool is_one_bucket(int count) const {
     const __m512i first = _mm512_set1_epi32(static_cast<int>(buckets[0]));
     __mmask16 others = 0;
     for (int i = 0; i < count; i += kStep)
@@ -55,8 +60,8 @@ class PairMaker {
   __m128i shift_;
 };
 
-void deal_run(const PairDeal& to, DealBlocks& blocks, uint32_t bucket, const uint64_t* pairs,
-              uint32_t count) {
+[[gnu::noinline]] void deal_run(const PairDeal& to, DealBlocks& blocks, uint32_t bucket,
+                                const uint64_t* pairs, uint32_t count) {
   const uint32_t last = blocks.last();
   while (count > 0) {
     const uint32_t at = to.ends[bucket], room = last + 1 - (at & last),
@@ -68,26 +73,47 @@ void deal_run(const PairDeal& to, DealBlocks& blocks, uint32_t bucket, const uin
   }
 }
 
-[[gnu::noinline]] void deal_strip(const PairDeal& to, DealBlocks& blocks, const Strip& strip,
-                                  int count) {
-  // Sorted keys; nearly never by chance.
-  if (strip.buckets[0] == strip.buckets[count - 1] && strip.is_one_bucket(count))
-    return deal_run(to, blocks, strip.buckets[0], strip.pairs, static_cast<uint32_t>(count));
+template <int Count>
+[[gnu::always_inline]] inline void deal_some(const PairDeal& to, DealBlocks& blocks,
+                                             const Strip& strip, int first) {
   uint32_t* const ends = to.ends;
   uint64_t* const out = to.pairs;
   const uint32_t last = blocks.last();
-#pragma GCC unroll 8
-  for (int i = 0; i < count; ++i) {
-    const uint32_t bucket = strip.buckets[i], at = ends[bucket];
-    send_ahead(out, (int64_t{at} + kLinePairs) * 8);
-    out[at] = strip.pairs[i];
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) {
+    const uint32_t bucket = strip.buckets[first + i], at = ends[bucket];
+    // Every second will do: a line takes eight.
+    if (i % 2 == 0) send_ahead(out, (int64_t{at} + kLinePairs) * 8);
+    out[at] = strip.pairs[first + i];
     ends[bucket] = __builtin_expect((at & last) == last, 0) ? blocks.after(bucket, at) : at + 1;
   }
+}
+
+[[gnu::always_inline]] inline void deal_strip(const PairDeal& to, DealBlocks& blocks,
+                                              const Strip& strip) {
+  const int count = strip.count;
+  // Sorted keys; nearly never by chance.
+  if (strip.buckets[0] == strip.buckets[count - 1] && strip.is_one_bucket(count))
+    return deal_run(to, blocks, strip.buckets[0], strip.pairs, static_cast<uint32_t>(count));
+  int i = 0;
+  for (; i + kStep <= count; i += kStep) deal_some<kStep>(to, blocks, strip, i);
+  for (; i < count; ++i) deal_some<1>(to, blocks, strip, i);
 }
 
 // The lanes that are there, of sixteen.
 inline __mmask16 lanes_of(int64_t left) {
   return left >= kStep ? 0xffff : static_cast<__mmask16>((1U << left) - 1);
+}
+
+// Calls f(j, lanes) for each sixteen of a strip.
+template <class F>
+[[gnu::always_inline]] inline void for_each_step(const Strip& strip, F&& f) {
+  if (strip.count == Strip::kPairs) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Strip::kPairs; j += kStep) f(j, __mmask16{0xffff});
+  } else {
+    for (int j = 0; j < strip.count; j += kStep) f(j, lanes_of(strip.count - j));
+  }
 }
 
 // Sixteen values, each a word.
@@ -97,24 +123,38 @@ SOW_TARGET_AVX512 inline __m512i load_values(const char* values, __mmask16 lanes
   return _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(lanes, values));
 }
 
+// Deals `count` pairs, of which make(strip, first) makes those from `first` on. False: it says so.
+template <class Make>
+[[gnu::always_inline]] SOW_TARGET_AVX512 inline bool deal_strips(const PairDeal& to,
+                                                                 DealBlocks& blocks, int count,
+                                                                 Make&& make) {
+  Strip strips[2];
+  int made = 0;
+  if (count > 0 && !make(strips[0], 0)) return false;
+  for (int first = 0; first < count; first += Strip::kPairs, made ^= 1) {
+    const int next = first + Strip::kPairs;
+    if (next < count && !make(strips[made ^ 1], next)) return false;
+    deal_strip(to, blocks, strips[made]);
+  }
+  return true;
+}
+
 template <int Size>
 SOW_TARGET_AVX512 void deal_codes(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes,
                                   const char* values, int count, const char* soon) {
   const PairMaker maker(to.bits);
-  Strip strip;
-  for (int first = 0; first < count; first += Strip::kPairs) {
-    const int size = std::min(Strip::kPairs, count - first);
-    for (int j = 0; j < size; j += kStep) {
+  deal_strips(to, blocks, count, [&](Strip& strip, int first) SOW_TARGET_AVX512 {
+    strip.count = std::min(Strip::kPairs, count - first);
+    for_each_step(strip, [&](int j, __mmask16 lanes) SOW_TARGET_AVX512 {
       const int i = first + j;
       send_ahead(soon, i * 8);
       send_ahead(soon, i * 8 + 64);
       send_ahead(values, (i + kTileItems) * Size);
-      const __mmask16 lanes = lanes_of(size - j);
       maker.make(strip, j, _mm512_maskz_loadu_epi32(lanes, codes + i),
                  load_values<Size>(values + i * Size, lanes));
-    }
-    deal_strip(to, blocks, strip, size);
-  }
+    });
+    return true;
+  });
 }
 
 void deal(const PairDeal& to, DealBlocks& blocks, const uint32_t* codes, const char* values,
@@ -162,20 +202,18 @@ SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K*
                                 const KeyRun& run, const char* values, int count) {
   const PairMaker maker(to.bits);
   KeyLoader loader(run.extent);
-  Strip strip;
   const __m512i scale = _mm512_set1_epi32(static_cast<int>(run.scale));
   const __m512i walk =
       _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                          _mm512_set1_epi32(static_cast<int>(run.walk)));
-  for (int first = 0; first < count; first += Strip::kPairs) {
-    const int size = std::min(Strip::kPairs, count - first);
-    for (int j = 0; j < size; j += kStep) {
+  return deal_strips(to, blocks, count, [&](Strip& strip, int first) SOW_TARGET_AVX512 {
+    strip.count = std::min(Strip::kPairs, count - first);
+    for_each_step(strip, [&](int j, __mmask16 lanes) SOW_TARGET_AVX512 {
       const int i = first + j;
       constexpr int kKeyBytes = sizeof(K);
       for (int line = 0; line < kStep * kKeyBytes; line += 64)
-        send_ahead(keys, (i + kTileItems) * kKeyBytes + line);
-      send_ahead(values, (i + kTileItems) * Size);
-      const __mmask16 lanes = lanes_of(size - j);
+        send_ahead(keys, (i + kAheadItems) * kKeyBytes + line);
+      send_ahead(values, (i + kAheadItems) * Size);
       __m512i code = loader.load(keys + i, lanes);
       if constexpr (Walks) {
         const uint32_t begin = run.first + run.walk * static_cast<uint32_t>(i);
@@ -183,11 +221,9 @@ SOW_TARGET_AVX512 bool deal_all(const PairDeal& to, DealBlocks& blocks, const K*
                                 _mm512_add_epi32(walk, _mm512_set1_epi32(static_cast<int>(begin))));
       }
       maker.make(strip, j, code, load_values<Size>(values + i * Size, lanes));
-    }
-    if (loader.is_bad()) return false;
-    deal_strip(to, blocks, strip, size);
-  }
-  return true;
+    });
+    return !loader.is_bad();
+  });
 }
 
 template <class K, int Size>

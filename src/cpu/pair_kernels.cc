@@ -34,6 +34,8 @@ void unpack(const uint64_t* pairs, int64_t count, uint32_t* cells, void* values,
 bool store(const Block& block, const uint64_t* pairs, int64_t count, const void* soon) {
   auto* to = reinterpret_cast<Word<4>*>(block.first);
   for_each_strip_of_pairs(block, count, soon, [=](int64_t first, int64_t last) {
+// Unrolled, 2^23 moves to 2^22 places took 8.3 ms instead of 7.9.
+#pragma GCC unroll 1
     for (int64_t i = first; i < last; ++i)
       to[static_cast<uint32_t>(pairs[i])].bits = static_cast<uint32_t>(pairs[i] >> 32);
   });

@@ -51,11 +51,18 @@ template <class F>
   const int64_t strips = std::max<int64_t>((count + kStrip - 1) / kStrip, 1);
   const int64_t lines = (block.soon_bytes + kLine - 1) / kLine;
   int64_t sent = 0, owed = 0;
-  for (int64_t i = 0; i < count; i += kStrip) {
+  const auto send = [&](int64_t i) {
     send_ahead(soon, i * 8);
     for (owed += lines; owed >= strips; owed -= strips) send_ahead(block.soon, kLine * sent++);
-    f(i, std::min(i + kStrip, count));
+  };
+  int64_t i = 0;
+  for (; i + kStrip <= count; i += kStrip) {
+    send(i);
+    f(i, i + kStrip);  // of so many, as the compiler sees
   }
+  if (i == count) return;
+  send(i);
+  f(i, count);
 }
 
 }  // namespace sow::detail
