@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu/cell_fold.h"
@@ -88,18 +89,18 @@ class BlockFold {
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_ || rests_.count > WindowRests::kFew) flush();
   }
-  // The same for a fold that will be merged. Folds that were given the same range, which the values
-  // are likely to be in, nearly always end in the same window.
+  // The same for one of several folds that will be merged. Those that were given the same range,
+  // which the values are likely to be in, nearly always end in the same window.
   template <class Read>
   void add_to_merge(const KeyedValues& keys, int64_t first, int64_t last, Read&& read,
-                    const WindowRange* likely) {
+                    const WindowRange* likely, int folds) {
     if (window_ == nullptr) return add_wide(keys, first, last, read);
     clear_units();
     if (likely != nullptr) frame_.guess(*likely, batch_, *window_);
     add_frames(keys, first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_) return flush();
-    spread_ = changes();
+    if (frame_.sum >= std::ldexp(1.0, Window::kBits) / folds) frame_.look(changes());
   }
   // Whether the cells of these folds can be merged as they are. Otherwise, and where there are no
   // windows, all of them must move to accumulators first.
@@ -114,9 +115,9 @@ class BlockFold {
         return false;
       }
       rests += fold.rests_.count;
-      most += static_cast<double>(fold.spread_) + 1;
+      most += fold.frame_.sum;
     }
-    return rests <= WindowRests::kFew && most < 0x1p62;
+    return rests <= WindowRests::kFew && most < std::ldexp(1.0, Window::kBits);
   }
   void leave_window() {
     if (window_ != nullptr && !wide_) flush();
@@ -315,7 +316,7 @@ class BlockFold {
   // One window after the other: sums move to accumulators when the next one needs other units.
   template <class Read>
   void add_frames(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
-    left_ = frame_.limit > 0 ? frame_.capacity() : 0;
+    left_ = frame_.limit > 0 ? frame_.room() : 0;
     rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
     patience_ = kFlushes * count_;
     bool good = true;
@@ -373,18 +374,20 @@ class BlockFold {
       flush();
     }
     frame_ = next;
-    left_ = frame_.capacity();
+    left_ = frame_.room();
     return true;
   }
-  // When as many updates came as may overflow a cell, the cells say how many more may come.
+  // When so much was added that a cell may overflow, the cells say how much more may come.
   void took(int64_t taken) {
-    left_ -= taken;
     patience_ += taken / kFlushUpdates;
-    if (left_ > 0 || taken == 0) return;
-    left_ = frame_.capacity_over(changes());
+    if (taken == 0) return;
+    left_ = frame_.room();
+    if (left_ >= batch_ / 4) return;
+    frame_.look(changes());
+    left_ = frame_.room();
     if (left_ >= batch_ / 4) return;
     flush();
-    left_ = frame_.capacity();
+    left_ = frame_.room();
   }
   // The bits in which a cell differs from the next: it is below the highest of them.
   uint64_t changes() const {
@@ -400,6 +403,7 @@ class BlockFold {
     minus_zeros_ |= frame_.minus_zeros;
     window_->flush(units_, cells_, count_, frame_, rests_, counted_);
     rests_.count = 0;
+    frame_.sum = 0;
     flushed_ = true;
   }
 
@@ -468,7 +472,6 @@ class BlockFold {
   int64_t count_ = 0;
   Window frame_;
   int64_t left_ = 0;      // updates that the window takes without looking at its cells
-  uint64_t spread_ = 0;   // of the cells that will be merged
   int64_t patience_ = 0;  // with values that need another window, in cells to be emptied
   bool counted_ = false;  // the window counts updates
   bool wide_ = false;     // the accumulators are open

@@ -129,7 +129,8 @@ class PrivateFold {
     };
     const KeyedValues keys = reader.keys_of(base);
     if (layout_.workers > 1) {
-      fold.add_to_merge(keys, first_of(w), first_of(w + 1), read, likely_ ? &*likely_ : nullptr);
+      fold.add_to_merge(keys, first_of(w), first_of(w + 1), read, likely_ ? &*likely_ : nullptr,
+                        layout_.workers);
     } else {
       fold.add(keys, first_of(w), first_of(w + 1), read);
     }

@@ -74,6 +74,11 @@ struct Pairs {
     _mm512_store_si512(pairs + kLanes, _mm512_maskz_unpackhi_epi64(0xff, first, second));
     return beyond | _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, second), part, _CMP_NEQ_UQ);
   }
+  // Tells of so many values.
+  void leave(Window& window, int64_t count) const {
+    window.sum += static_cast<double>(count) * window.most();
+    window.minus_zeros |= minus_zeros != 0;
+  }
 };
 
 SOW_TARGET_AVX512 inline void add_pair(int64_t* cell, const int64_t* pair) {
@@ -95,11 +100,11 @@ SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids
                         converter.convert(values + i + kLanes, pairs + kCount);
     if (Checks) delicate |= not_cells(ids + i, extent);
     if (__builtin_expect(delicate != 0, 0)) {
-      window.minus_zeros |= converter.minus_zeros != 0;
       const int64_t taken =
           Plain::add_each(cells, seen, ids + i, extent, values + i, kCount, window, rests);
-      if (taken < kCount) return i + taken;
-      continue;
+      if (taken == kCount) continue;
+      converter.leave(window, i);
+      return i + taken;
     }
     if (!Checks) {
       send_for(soon, i * 8);
@@ -111,7 +116,7 @@ SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids
       if (Counts) ++seen[ids[i + j]];
     }
   }
-  window.minus_zeros |= converter.minus_zeros != 0;
+  converter.leave(window, i);
   return i + Plain::add_each(cells, seen, ids + i, extent, values + i, count - i, window, rests);
 }
 
@@ -126,22 +131,16 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
                                                  rests, soon);
 }
 
-template <class Id>
-SOW_TARGET_AVX512 int64_t add_run(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
-                                  int64_t first, int64_t count, Window& window,
-                                  WindowRests& rests) {
-  const Id* ids = reinterpret_cast<const Id*>(keys.data) + first;
-  const double* from = reinterpret_cast<const double*>(keys.values) + first;
-  return seen == nullptr ? add_each<false, true>(cells, seen, ids, keys.extent, from, count, window,
-                                                 rests, nullptr)
-                         : add_each<true, true>(cells, seen, ids, keys.extent, from, count, window,
-                                                rests, nullptr);
-}
 SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
                                    int64_t first, int64_t count, Window& window,
                                    WindowRests& rests) {
-  return keys.wide ? add_run<uint64_t>(cells, seen, keys, first, count, window, rests)
-                   : add_run<uint32_t>(cells, seen, keys, first, count, window, rests);
+  const double* from = reinterpret_cast<const double*>(keys.values) + first;
+  return with_keys(keys, first, [&](const auto* ids) SOW_TARGET_AVX512 {
+    return seen == nullptr ? add_each<false, true>(cells, seen, ids, keys.extent, from, count,
+                                                   window, rests, nullptr)
+                           : add_each<true, true>(cells, seen, ids, keys.extent, from, count,
+                                                  window, rests, nullptr);
+  });
 }
 
 SOW_TARGET_AVX512 inline __m512d two_sums(__m512d a, __m512d b, __m512d& error) {

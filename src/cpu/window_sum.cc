@@ -74,6 +74,7 @@ bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& k
   limit = static_cast<uint32_t>(top + below + 1) << shift;
   --limit;
   minus_zeros = false;
+  sum = 0;
   return true;
 }
 bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& kernels) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "cpu/fold_kernels.h"
@@ -39,14 +40,18 @@ struct Window {
   // The same where more values will come, some of them larger: as fine as it can be.
   bool guess(const WindowRange& range, int64_t count, const WindowKernels& kernels);
 
-  // Values that empty cells take, or those of which no bit differs from the next above the
-  // `changes`.
-  int64_t capacity() const { return int64_t{1} << (kBits - value_bits); }
-  int64_t capacity_over(uint64_t changes) const {
-    const uint64_t most = changes == 0 ? 0 : uint64_t{1} << (63 - __builtin_clzll(changes));
-    if (most >= uint64_t{1} << kBits) return 0;
-    return static_cast<int64_t>(((uint64_t{1} << kBits) - most) >> value_bits);
+  // The magnitudes of all values that cells took, in units, or more: no cell is beyond it. Of
+  // float64 also those of the second integers, in their units.
+  double sum = 0;
+
+  // What a value is less than, and how many values more leave all cells below 2^kBits.
+  double most() const { return std::ldexp(1.0, value_bits); }
+  int64_t room() const {
+    const double left = (std::ldexp(1.0, kBits) - sum) / most();
+    return left >= 1 ? static_cast<int64_t>(left) : 0;  // none where it is not a number
   }
+  // Where no bit of a cell differs from the next above the `changes`.
+  void look(uint64_t changes) { sum = static_cast<double>(changes) + 1; }
 
  private:
   bool set(const WindowRange& range, int64_t count, const WindowKernels& kernels, int more,
