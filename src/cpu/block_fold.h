@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "cpu/cell_fold.h"
 #include "cpu/pair_kernels.h"
@@ -34,29 +35,31 @@ inline tuning::BlockNs block_ns(const FoldKernels& kernels, const WindowKernels*
 class BlockFold {
  public:
   // For blocks of up to `cells` places and `updates` updates. `window` may be null: sums then go
-  // through accumulators only.
+  // through accumulators only. A `narrow` one gives up where one window does not take all of them.
   BlockFold(const FoldKernels& kernels, const WindowKernels* window, int64_t cells, int64_t updates,
-            Carver& carver)
+            Carver& carver, bool narrow = false)
       : kernels_(kernels),
         window_(window),
-        sums_(window != nullptr && window->wide.add != nullptr ? &window->wide : nullptr) {
+        sums_(window != nullptr && window->wide.add != nullptr ? &window->wide : nullptr),
+        narrow_(narrow) {
     cells_.counts = carver.take<uint32_t>(cells);
-    cells_.states = carver.take<char>(cells * kernels.state_size);
+    if (!narrow) cells_.states = carver.take<char>(cells * kernels.state_size);
     if (window != nullptr) {
       add_pairs_ = pair_kernels().add_units(window->digits);
       // Where there is one batch for certain, it uses either: both lie in the same memory.
-      batch_ = batch_for(cells);
-      one_batch_ = updates <= batch_;
-      const int room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
-      rests_.values = carver.take<double>(room);
-      rests_.cells = carver.take<uint32_t>(room);
-      settled_ = carver.take<char>(WindowRests::kFew * kernels.value_size);
+      batch_ = narrow ? kNarrowBatch : batch_for(cells);
+      one_batch_ = !narrow && updates <= batch_;
+      rests_.values = carver.take<double>(most_rests());
+      rests_.cells = carver.take<uint32_t>(most_rests());
+      settled_ = carver.take<char>(most_rests() * kernels.value_size);
       units_ = one_batch_ ? reinterpret_cast<int64_t*>(cells_.states)
                           : carver.take<int64_t>(cells * window->words);
     }
     if (kernels.long_size > 0) {
       slots_ = std::clamp<int64_t>(tuning::kRepairBytes / kernels.long_size, 1,
                                    std::min(cells / 4, updates / 16) + 1);
+      // Where all updates are walked again for those that were refused.
+      if (narrow) slots_ = std::max(slots_, cells / tuning::kRepairCells);
       refused_.offsets = carver.take<int64_t>(slots_);
       refused_.cells = carver.take<uint32_t>(slots_);
       repairs_.longs = carver.take<char>(slots_ * kernels.long_size);
@@ -70,7 +73,7 @@ class BlockFold {
     block_ = block;
     count_ = cells;
     counted_ = window_ != nullptr && (window_->counts || !self);
-    wide_ = flushed_ = minus_zeros_ = false;
+    wide_ = flushed_ = minus_zeros_ = gave_up_ = false;
     frame_ = Window();
     rests_.count = 0;
   }
@@ -87,7 +90,7 @@ class BlockFold {
     if (last - first <= batch_) return add_batch(keys, first, last, read, known);
     add_frames(keys, first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
-    if (wide_ || rests_.count > WindowRests::kFew) flush();
+    if (wide_) flush();
   }
   // The same for one of several folds that will be merged. Those that were given the same range,
   // which the values are likely to be in, nearly always end in the same window.
@@ -100,7 +103,16 @@ class BlockFold {
     add_frames(keys, first, last, read);
     minus_zeros_ |= frame_.minus_zeros;
     if (wide_) return flush();
+    if (gave_up_) return;
     if (frame_.sum >= std::ldexp(1.0, Window::kBits) / folds) frame_.look(changes());
+  }
+  // Whether a narrow fold of values such as these is likely to give up: some of few have more
+  // digits below the unit than one in a thousand has by chance.
+  static bool is_wide(const WindowRange& range, const WindowKernels& window) {
+    constexpr int kMoreBits = 10;
+    Window all, fine;
+    return !all.guess(range, kNarrowBatch, window) || !fine.set(range, 1, window) ||
+           fine.exponent < all.exponent - kMoreBits;
   }
   // Whether the cells of these folds can be merged as they are. Otherwise, and where there are no
   // windows, all of them must move to accumulators first.
@@ -117,21 +129,32 @@ class BlockFold {
       rests += fold.rests_.count;
       most += fold.frame_.sum;
     }
-    return rests <= WindowRests::kFew && most < std::ldexp(1.0, Window::kBits);
+    return rests <= folds[0]->most_rests() && most < std::ldexp(1.0, Window::kBits);
   }
   void leave_window() {
     if (window_ != nullptr && !wide_) flush();
   }
+  // Whether what a narrow fold holds is of no use.
+  bool gave_up() const { return gave_up_; }
   void merge_units(const BlockFold& later, int64_t begin, int64_t end) {
     const int words = window_->words;
     for (int64_t i = begin * words; i < end * words; ++i) units_[i] += later.units_[i];
     if (!counted_) return;
     for (int64_t i = begin; i < end; ++i) cells_.counts[i] += later.cells_.counts[i];
   }
+  // First the rests of all, then the cells that left some: of those later folds hold nothing then.
   void merge_rests(const BlockFold& later) {
     std::copy_n(later.rests_.values, later.rests_.count, rests_.values + rests_.count);
     std::copy_n(later.rests_.cells, later.rests_.count, rests_.cells + rests_.count);
     rests_.count += later.rests_.count;
+  }
+  void merge_rest_cells(BlockFold& later) {
+    for (int i = 0; i < rests_.count; ++i) {
+      const uint32_t cell = rests_.cells[i];
+      merge_units(later, cell, cell + 1);
+      std::fill_n(later.units_ + int64_t{cell} * window_->words, window_->words, 0);
+      if (counted_) later.cells_.counts[cell] = 0;
+    }
   }
   void merge(const BlockFold& later, int64_t begin, int64_t end) {
     if (sums_ != nullptr) return sums_->merge(cells_, later.cells_, begin, end, counted_);
@@ -147,28 +170,58 @@ class BlockFold {
   // add_again() of this or of a helper and join the helpers.
   template <class Repair>
   void finish(Repair&& repair) {
-    const Destination dst{block_.first, 1, block_.include_self};
+    begin_finish();
+    begin_part(0);
+    finish_part(*this, count_);
+    end_part(*this, repair);
+    end_finish();
+  }
+  // The same in parts, each written by one of several folds. Once all cells were merged, or those
+  // that left rests:
+  void begin_finish() {
     frame_.minus_zeros = minus_zeros_;
     // Wide sums tell for themselves what only the counts do not.
     if (flushed_ && (counted_ || sums_ == nullptr)) {
       window_->doubt(cells_, block_, count_, minus_zeros_, counted_);
     }
     if (!wide_ && rests_.count > 0) {
-      window_->settle(units_, counted_ ? cells_.counts : nullptr, block_, frame_, rests_, settled_);
+      window_->settle(units_, seen(), block_, frame_, rests_, settled_);
     }
-    bool tagged = wide_ || counted_;  // the counts are there to be tagged
-    for (int64_t begin = 0; begin < count_;) {
-      begin = wide_ ? finish_wide(begin)
-                    : window_->finish(units_, counted_ ? cells_.counts : nullptr, block_, begin,
-                                      count_, frame_, refused_, slots_);
-      if (refused_.count == 0) continue;
-      if (!tagged) clear_counts();
-      tagged = true;
-      kernels_.repair_begin(cells_, refused_, repairs_);
-      repair();
-      kernels_.repair_end(cells_, dst, refused_, repairs_);
-      refused_.count = 0;
+    tagged_ = wide_ || counted_;  // the counts are there to be tagged
+  }
+  // By each writer, as long as it has room for those that refuse.
+  void begin_part(int64_t begin) {
+    written_ = begin;
+    refused_.count = 0;
+  }
+  void finish_part(BlockFold& writer, int64_t end) const {
+    writer.part_end_ = end;
+    while (writer.written_ < end && writer.refused_.count < slots_) {
+      writer.written_ = finish_cells(writer.written_, end, writer.refused_);
     }
+  }
+  // And one writer after the other.
+  template <class Repair>
+  void end_part(BlockFold& writer, Repair&& repair) {
+    if (&writer != this) {
+      std::copy_n(writer.refused_.cells, writer.refused_.count, refused_.cells);
+      std::copy_n(writer.refused_.offsets, writer.refused_.count, refused_.offsets);
+      refused_.count = std::exchange(writer.refused_.count, 0);
+    }
+    for (int64_t at = writer.written_; refused_.count > 0 || at < writer.part_end_;) {
+      if (refused_.count > 0) {
+        if (!tagged_) clear_counts();
+        tagged_ = true;
+        kernels_.repair_begin(cells_, refused_, repairs_);
+        repair();
+        kernels_.repair_end(cells_, Destination{block_.first, 1, block_.include_self}, refused_,
+                            repairs_);
+        refused_.count = 0;
+      }
+      if (at < writer.part_end_) at = finish_cells(at, writer.part_end_, refused_);
+    }
+  }
+  void end_finish() {
     if (!wide_ && rests_.count > 0) window_->write(block_, rests_, settled_);
   }
   void add_again(const uint32_t* cells, const char* values, int count) {
@@ -203,6 +256,7 @@ class BlockFold {
   // as long as a few cells.
   static constexpr int64_t kFlushes = 3, kFlushUpdates = 8, kRestCells = 8;
   static constexpr int kMisses = 8;
+  static constexpr int64_t kNarrowBatch = 2 * tuning::kWindowUpdates;
   // Updates that go through the window at a time: enough to make up for emptying it.
   static int64_t batch_for(int64_t cells) {
     return std::clamp(8 * cells, tuning::kWindowUpdates, 4 * tuning::kWindowUpdates);
@@ -215,11 +269,14 @@ class BlockFold {
     open(cells_, block_, count_);
     wide_ = true;
   }
-  int64_t finish_wide(int64_t begin) {
-    if (sums_ == nullptr) {
-      return kernels_.finish_block(cells_, block_, begin, count_, refused_, slots_);
+  int64_t finish_cells(int64_t begin, int64_t end, Touched& refused) const {
+    if (!wide_) {
+      return window_->finish(units_, seen(), block_, begin, end, frame_, refused, slots_);
     }
-    return sums_->finish(cells_, counted_, block_, begin, count_, refused_, slots_);
+    if (sums_ == nullptr) {
+      return kernels_.finish_block(cells_, block_, begin, end, refused, slots_);
+    }
+    return sums_->finish(cells_, counted_, block_, begin, end, refused, slots_);
   }
   void clear_counts() {
     std::memset(cells_.counts, 0, static_cast<size_t>(count_) * sizeof(uint32_t));
@@ -229,6 +286,7 @@ class BlockFold {
     if (counted_) clear_counts();
   }
   uint32_t* seen() const { return counted_ ? cells_.counts : nullptr; }
+  int most_rests() const { return one_batch_ ? WindowRests::kFew : WindowRests::kMany; }
 
   // One window for all updates, or none: of the range that is known or that the first values make
   // likely, or else of the range that they have.
@@ -317,10 +375,10 @@ class BlockFold {
   template <class Read>
   void add_frames(const KeyedValues& keys, int64_t first, int64_t last, Read&& read) {
     left_ = frame_.limit > 0 ? frame_.room() : 0;
-    rests_.room = one_batch_ ? WindowRests::kFew : WindowRests::kMany;
+    rests_.room = most_rests();
     patience_ = kFlushes * count_;
     bool good = true;
-    for (int64_t at = first; at < last && good;) {
+    for (int64_t at = first; at < last && good && !gave_up_;) {
       if (patience_ <= 0 && sums_ != nullptr) {
         minus_zeros_ = true;  // nobody looks for them from here on
         return add_sums(keys, at, last, read);
@@ -342,7 +400,7 @@ class BlockFold {
     }
   }
   void add_part(const uint32_t* ids, const char* values, int64_t count, const char* soon) {
-    while (count > 0) {
+    while (count > 0 && !gave_up_) {
       const int64_t some = patience_ > 0 ? std::min(count, left_) : 0;
       const int64_t taken =
           some == 0 ? 0 : window_->add(units_, seen(), ids, values, some, frame_, rests_, soon);
@@ -351,7 +409,7 @@ class BlockFold {
       values += taken * kernels_.value_size;
       count -= taken;
       if (count == 0 || (taken == some && some > 0)) continue;
-      if (next_frame(values, count)) continue;
+      if (next_frame(values, count) || gives_up()) continue;
       open_wide();
       // Parts are read one after the other, and accumulators leave time to fetch the next.
       for (int64_t i = 0; i < count; i += 8) {
@@ -370,6 +428,7 @@ class BlockFold {
     minus_zeros_ |= range.lowest == INT32_MIN;
     if (patience_ <= 0 || !next.guess(range, batch_, *window_)) return false;
     if (frame_.limit > 0) {
+      if (gives_up()) return false;
       patience_ -= count_ + kRestCells * rests_.count;
       flush();
     }
@@ -385,10 +444,11 @@ class BlockFold {
     if (left_ >= batch_ / 4) return;
     frame_.look(changes());
     left_ = frame_.room();
-    if (left_ >= batch_ / 4) return;
+    if (left_ >= batch_ / 4 || gives_up()) return;
     flush();
     left_ = frame_.room();
   }
+  bool gives_up() { return gave_up_ = narrow_; }
   // The bits in which a cell differs from the next: it is below the highest of them.
   uint64_t changes() const {
     uint64_t found = 0;
@@ -468,12 +528,16 @@ class BlockFold {
   int64_t slots_ = 1;
   Touched refused_;
   Repairs repairs_;
+  int64_t written_ = 0, part_end_ = 0;  // of the cells that it writes
+  bool tagged_ = false;
   Block block_;
   int64_t count_ = 0;
   Window frame_;
   int64_t left_ = 0;      // updates that the window takes without looking at its cells
   int64_t patience_ = 0;  // with values that need another window, in cells to be emptied
   bool counted_ = false;  // the window counts updates
+  bool narrow_;           // there are no accumulators
+  bool gave_up_ = false;
   bool wide_ = false;     // the accumulators are open
   bool flushed_ = false;  // they took sums from the window
   bool minus_zeros_ = false;

@@ -24,7 +24,8 @@ struct Layout {
   PlaceCode places;
   int64_t updates;
   int workers;
-  bool moves;  // what was moved last is found from the end
+  bool moves;   // what was moved last is found from the end
+  bool narrow;  // so many cells that sums have windows only
 };
 
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
@@ -33,10 +34,13 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
                 all_places(t, c),
                 c.outer_count * c.item_count * c.row.size,
                 std::min(threads, kMostWorkers),
+                false,
                 false};
   layout.moves = t.reduce == Reduce::assign && c.outer_count == 1 && c.row.size == 1 &&
                  CodeReader::can_decode(t, c, layout.places);
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
+  layout.narrow = layout.window != nullptr && layout.window->words == 1 &&
+                  layout.places.count() > tuning::kWideCells && k_partition.supports(t, c);
   return layout;
 }
 
@@ -59,56 +63,52 @@ class PrivateFold {
     block_.include_self = t.include_self;
   }
 
-  // False: there is a bad key, and nothing was written.
-  bool run() {
+  enum class End { done, bad_key, gave_up };
+  // Nothing was written unless it is done.
+  End run() {
     const int workers = layout_.workers;
-    const int64_t cells = layout_.places.count();
-    look_ahead();
-    std::atomic<bool> bad{false};
+    if (!look_ahead()) return End::gave_up;
+    std::atomic<bool> bad{false}, gave_up{false};
     parallel_team(workers, [&](Team& team) {
       team.each(workers, [&](int w, int) {
         if (!fold_share(w)) bad = true;
+        if (folds_[w]->gave_up()) gave_up = true;
       });
-      if (bad || workers == 1) return;
-      team.one([&] { in_window_ = BlockFold::share_window(folds_, workers); });
-      if (!in_window_) team.each(workers, [&](int w, int) { folds_[w]->leave_window(); });
-      team.each(workers, [&](int w, int) {
-        const int64_t begin = cells * w / workers, end = cells * (w + 1) / workers;
-        for (int other = 1; other < workers; ++other) {
-          if (in_window_) {
-            folds_[0]->merge_units(*folds_[other], begin, end);
-          } else {
-            folds_[0]->merge(*folds_[other], begin, end);
-          }
-        }
+      if (bad || gave_up) return;
+      team.one([&] {
+        in_window_ = workers > 1 && BlockFold::share_window(folds_, workers);
+        if (in_window_) join_rests();
+        if (workers == 1) folds_[0]->begin_finish();
+        if (workers > 1 && !in_window_ && layout_.narrow) gave_up = true;
       });
+      if (gave_up) return;
+      if (workers > 1 && !in_window_) join(team);
+      team.each(workers, [&](int w, int) { write_part(w); });
     });
-    if (bad) return false;
-    for (int other = 1; other < workers; ++other) {
-      if (in_window_) folds_[0]->merge_rests(*folds_[other]);
-      folds_[0]->note_merged(*folds_[other]);
-    }
-    folds_[0]->finish([&] { repair(); });
-    return true;
+    if (bad || gave_up) return bad ? End::bad_key : End::gave_up;
+    for (int w = 0; w < workers; ++w) folds_[0]->end_part(*folds_[w], [&] { repair(); });
+    folds_[0]->end_finish();
+    return End::done;
   }
 
  private:
   int64_t first_of(int w) const { return layout_.updates * w / layout_.workers; }
 
   // The first values of some shares, where they are to be had quickly: all workers then begin with
-  // the same window.
-  void look_ahead() {
+  // the same window. False: they lie so far apart that one window is not likely to do.
+  bool look_ahead() {
     constexpr int kMostShares = 8;
-    if (layout_.workers == 1 || layout_.window == nullptr) return;
+    if ((layout_.workers == 1 && !layout_.narrow) || layout_.window == nullptr) return true;
     const CodeReader reader(transfer_, flat_, kernels_, layout_.places);
     const char* values = reader.values_of(outer_base(flat_, 0));
-    if (values == nullptr) return;
+    if (values == nullptr) return true;
     WindowRange range;
     for (int w = 0; w < std::min(layout_.workers, kMostShares); ++w) {
       const int64_t count = std::min<int64_t>(first_of(w + 1) - first_of(w), kTileItems);
       layout_.window->scan(values + first_of(w) * kernels_.value_size, count, range);
     }
     likely_ = range;
+    return !layout_.narrow || !BlockFold::is_wide(range, *layout_.window);
   }
 
   bool fold_share(int w) {
@@ -117,8 +117,8 @@ class PrivateFold {
     block.include_self = block.include_self && w == 0;
     const int64_t cells = layout_.places.count();
     Carver carver(memory_ + bytes_ * w);
-    BlockFold& fold =
-        folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_), carver);
+    BlockFold& fold = folds_[w].emplace(kernels_, layout_.window, cells, fold_updates(layout_),
+                                        carver, layout_.narrow);
     fold.open(block, cells, transfer_.include_self);
     CodeReader reader(transfer_, flat_, kernels_, layout_.places);
     reader.check_keys();
@@ -128,13 +128,52 @@ class PrivateFold {
       return good = reader.read(base, first, last, f);
     };
     const KeyedValues keys = reader.keys_of(base);
-    if (layout_.workers > 1) {
+    if (layout_.workers > 1 || layout_.narrow) {
       fold.add_to_merge(keys, first_of(w), first_of(w + 1), read, likely_ ? &*likely_ : nullptr,
                         layout_.workers);
     } else {
       fold.add(keys, first_of(w), first_of(w + 1), read);
     }
     return good;
+  }
+
+  int64_t part_of(int w) const { return layout_.places.count() * w / layout_.workers; }
+
+  // Before the cells are merged, in which those rests lie.
+  void join_rests() {
+    for (int w = 1; w < layout_.workers; ++w) {
+      folds_[0]->merge_rests(*folds_[w]);
+      folds_[0]->note_merged(*folds_[w]);
+    }
+    for (int w = 1; w < layout_.workers; ++w) folds_[0]->merge_rest_cells(*folds_[w]);
+    folds_[0]->begin_finish();
+  }
+  // Where shares are not merged as they are written.
+  void join(Team& team) {
+    team.each(layout_.workers, [&](int w, int) { folds_[w]->leave_window(); });
+    team.each(layout_.workers, [&](int w, int) {
+      for (int other = 1; other < layout_.workers; ++other) {
+        folds_[0]->merge(*folds_[other], part_of(w), part_of(w + 1));
+      }
+    });
+    team.one([&] {
+      for (int w = 1; w < layout_.workers; ++w) folds_[0]->note_merged(*folds_[w]);
+      folds_[0]->begin_finish();
+    });
+  }
+  void write_part(int w) {
+    constexpr int64_t kCells = 2048;  // that stay in the first-level cache
+    BlockFold& owner = *folds_[0];
+    const int64_t end = part_of(w + 1);
+    folds_[w]->begin_part(part_of(w));
+    if (!in_window_) return owner.finish_part(*folds_[w], end);
+    for (int64_t at = part_of(w); at < end; at += kCells) {
+      const int64_t last = std::min(at + kCells, end);
+      for (int other = 1; other < layout_.workers; ++other) {
+        owner.merge_units(*folds_[other], at, last);
+      }
+      owner.finish_part(*folds_[w], last);
+    }
   }
 
   void repair() {
@@ -223,7 +262,7 @@ size_t worker_bytes(const Layout& layout) {
     return carver.used();
   }
   BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
-                 carver);
+                 carver, layout.narrow);
   return carver.used();
 }
 
@@ -232,12 +271,15 @@ bool supports(const Transfer& t, const Canonical& c) {
   const Layout layout = layout_of(t, c, 1);
   const bool large = layout.window == nullptr && layout.kernels->long_size > 0;
   return layout.kernels->merges && layout.updates < kCellTag &&
-         layout.places.count() <= (large ? tuning::kPrivateSums : tuning::kPrivateCells);
+         layout.places.count() <= (layout.narrow ? tuning::kPrivateWindows
+                                   : large       ? tuning::kPrivateSums
+                                                 : tuning::kPrivateCells);
 }
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
-  return worker_bytes(layout) * layout.workers;
+  const size_t bytes = worker_bytes(layout) * layout.workers;
+  return layout.narrow ? std::max(bytes, k_partition.workspace(t, c, threads)) : bytes;
 }
 
 double cost(const Transfer& t, const Canonical& c, int threads) {
@@ -252,22 +294,32 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const tuning::BlockNs ns =
       block_ns(*layout.kernels, layout.window, updates / (layout.workers * cells));
   const double size = over_budget(t, c, workspace(t, c, threads));
+  const double all = bytes * layout.workers;
+  const bool sent = layout.window != nullptr && layout.window->words == 1;
+  const double miss = sent ? tuning::sent_miss_ns(bytes, all) : tuning::miss_ns(bytes);
+  const double update = ns.update + miss + decode_ns(t, c);
   if (layout.workers == 1) {  // as "tile" does, where that has no room for it
     return size + tuning::kCallNs + tuning::kTileNs + 3 * tuning::kTaskNs + cells * ns.cell +
-           updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c));
+           updates * update;
   }
   const bool counts = layout.window == nullptr && layout.kernels->open_extremes == nullptr;
   const double cell = counts ? tuning::kMergeNs : tuning::join_ns(bytes);
-  return size + tuning::kCallNs + tuning::kTeamNs + cells * cell +
-         updates * (ns.update + tuning::miss_ns(bytes) + decode_ns(t, c)) / layout.workers;
+  const double far = all > tuning::kFarBytes ? all * tuning::kJoinFarByteNs : 0;
+  return size + tuning::kCallNs + tuning::kTeamNs + cells * cell + far +
+         updates * update / layout.workers;
 }
 
 void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
   const Layout layout = layout_of(t, c, plan.threads);
   if (!CodeReader::can_check(t, flatten(t), layout.places)) check_indices(t);
-  const bool good = layout.moves ? PrivateMoves(t, c, layout, memory).run()
-                                 : PrivateFold(t, layout, memory, worker_bytes(layout)).run();
-  if (!good) check_indices(t);  // says which key it is
+  using End = PrivateFold::End;
+  if (layout.moves) {
+    if (!PrivateMoves(t, c, layout, memory).run()) check_indices(t);  // says which key it is
+    return;
+  }
+  const End end = PrivateFold(t, layout, memory, worker_bytes(layout)).run();
+  if (end == End::bad_key) check_indices(t);
+  if (end == End::gave_up) k_partition.run(t, c, plan, memory);
 }
 
 }  // namespace

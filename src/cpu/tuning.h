@@ -48,6 +48,12 @@ inline constexpr int64_t kChunkItems = 1024;
 // and 7.8 (2026-11-16).
 inline constexpr int64_t kPrivateCells = 524288;
 inline constexpr int64_t kPrivateSums = 65536;
+inline constexpr int64_t kPrivateWindows = 4194304;
+
+// Beyond so many cells a worker's sums have one window and nothing else: values that it does not
+// take are dealt out. And one in so many cells may be added up again at a time.
+inline constexpr int64_t kWideCells = 16384;
+inline constexpr int64_t kRepairCells = 64;
 
 // A bucket of the partition: its cells, or its part of the destination, stay in the second-level
 // cache. 2^23 pairs are dealt to 64, 128, 256 and 512 buckets in 5.4, 5.2, 5.3 and 5.6 ms, and 2^23
@@ -171,7 +177,7 @@ inline constexpr double kShortCellNs = 0.5;
 struct BlockNs {
   double update, cell;
 };
-inline constexpr BlockNs kWindowBlock = {0.65, 0.45};
+inline constexpr BlockNs kWindowBlock = {0.5, 0.4};
 inline constexpr BlockNs kWideWindowBlock = {0.8, 1.0};
 inline constexpr BlockNs kAccumulatorBlock = {3.4, 2.0};
 inline constexpr BlockNs kNumberBlock = {0.85, 2.5};
@@ -182,9 +188,12 @@ inline constexpr BlockNs kFloatExtremeBlock = {0.65, 0.3};
 inline constexpr BlockNs kExtremeBlock = {1.9, 2.0};
 inline constexpr BlockNs kOftenBlock = {0.7, 2.0};
 
-// Emptying, merging and writing a cell of windows that each worker has: 65,536 float32 sums to
-// 16,384 and 65,536 places 40 and 84 us, 2^18 to 262,144 and 524,288 places 1.1 and 2.2 ms.
-inline double join_ns(double bytes) { return bytes <= 512e3 ? 1 : 4; }
+// Emptying, merging and writing a cell that each of two workers has: 10^6 float32 sums to 500,000
+// places 0.72 ms, 2^22 to 524,288, 2^20 and 2^21 places 2.5, 3.4 and 5.5 (2026-11-16). What all of
+// them have may leave the third-level cache.
+inline double join_ns(double bytes) { return bytes <= 512e3 ? 0.4 : 0.8; }
+inline constexpr double kJoinFarByteNs = 0.04;
+inline constexpr double kFarBytes = 24e6;
 
 // What a random access costs more when it goes to so many bytes: 8-byte cells and 4-byte places, on
 // the same machine (1 MB second-level, 32 MB third-level cache).
@@ -195,6 +204,15 @@ inline double miss_ns(double bytes) {
   if (bytes <= 20e6) return 3;
   if (bytes <= 40e6) return 4.5;
   return 7;
+}
+
+// The same where cells are sent for, `all` of all workers: 2^22 float32 sums on two threads to
+// 16,384, 131,072 and 524,288 places 1.6, 2.1 and 2.5 ms, on one to 2^20 5.1 (2026-11-16).
+inline double sent_miss_ns(double bytes, double all) {
+  if (bytes <= 64e3) return 0;
+  if (bytes <= 640e3) return 0.2;
+  if (all > kFarBytes) return 2;
+  return bytes <= 1.5e6 ? 0.45 : 0.65;
 }
 
 }  // namespace sow::detail::tuning

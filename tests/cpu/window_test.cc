@@ -183,6 +183,40 @@ TYPED_TEST(Windows, Overflow) {
                         Reduce::add, true);
 }
 
+// So many places that sums have one window or are dealt out: with terms below its unit, with values
+// that it does not take from some update on, and with more old values that must be looked at than
+// can be at a time.
+TYPED_TEST(Windows, HoldManyCells) {
+  using Traits = FloatTraits<TypeParam>;
+  for (uint64_t seed = 0; seed < 7; ++seed) {
+    Stream<TypeParam> stream(seed + 400);
+    std::mt19937_64& random = stream.random();
+    const int64_t places = std::vector<int64_t>{17001, 100003, 270001}[seed % 3];
+    const int64_t count = 2 * places + 7;
+    std::vector<TypeParam> values = stream.draw(count, seed == 4 ? special : normal);
+    std::vector<TypeParam> olds = stream.draw(places, normal);
+    for (int64_t i = 0; i < count; ++i) {
+      TypeParam& value = values[static_cast<size_t>(i)];
+      if (random() % 2000 == 0)
+        value = TypeParam(std::ldexp(0.7, -23 - static_cast<int>(random() % 3)));
+      if (random() % 50 == 0) value = TypeParam(random() % 2 == 0 ? 0.0 : -0.0);
+    }
+    if (seed == 5) {
+      const std::vector<TypeParam> others = stream.draw(count / 3, any);
+      std::copy(others.begin(), others.end(), values.end() - count / 3);
+    }
+    for (TypeParam& old : olds) {
+      if (random() % 4 == 0) old = TypeParam(-0.0);
+      if (seed % 2 == 0 && random() % 40 == 0) old = bit_cast<TypeParam>(Traits::kQuietNan);
+    }
+    set_num_threads(1 + static_cast<int>(seed % 3));
+    const Tensor keys = seed % 2 == 0 ? keys_of<int64_t>(random, count, places, seed == 2)
+                                      : keys_of<int32_t>(random, count, places, false);
+    expect_reference_bits(values, olds, keys, seed == 6 ? Reduce::mean : Reduce::add, seed != 3);
+    if (this->HasFatalFailure()) return;
+  }
+}
+
 // Many values of any exponent, and of the largest, in very few places.
 TEST(WideSums, HoldAnyExponent) {
   const int before = get_num_threads();
