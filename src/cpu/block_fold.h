@@ -106,13 +106,10 @@ class BlockFold {
     if (gave_up_) return;
     if (frame_.sum >= std::ldexp(1.0, Window::kBits) / folds) frame_.look(changes());
   }
-  // Whether a narrow fold of values such as these is likely to give up: some of few have more
-  // digits below the unit than one in a thousand has by chance.
+  // Whether a narrow fold of values such as these is likely to give up.
   static bool is_wide(const WindowRange& range, const WindowKernels& window) {
-    constexpr int kMoreBits = 10;
-    Window all, fine;
-    return !all.guess(range, kNarrowBatch, window) || !fine.set(range, 1, window) ||
-           fine.exponent < all.exponent - kMoreBits;
+    Window frame;
+    return !frame.guess(range, kNarrowBatch, window) || !frame.takes_most(range, window);
   }
   // Whether the cells of these folds can be merged as they are. Otherwise, and where there are no
   // windows, all of them must move to accumulators first.

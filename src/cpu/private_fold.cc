@@ -39,8 +39,8 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   layout.moves = t.reduce == Reduce::assign && c.outer_count == 1 && c.row.size == 1 &&
                  CodeReader::can_decode(t, c, layout.places);
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
-  layout.narrow = layout.window != nullptr && layout.window->words == 1 &&
-                  layout.places.count() > tuning::kWideCells && k_partition.supports(t, c);
+  layout.narrow = layout.window != nullptr && layout.places.count() > tuning::kWideCells &&
+                  k_partition.supports(t, c);
   return layout;
 }
 

@@ -55,6 +55,9 @@ struct WindowForm {
     state.merge(CheckedSum<T>(static_cast<double>(low) * unit, 0, 0));
   }
 
+  // What it adds to the sum of a window.
+  double magnitude(const int64_t* words) const { return std::abs(static_cast<double>(words[0])); }
+
   uint32_t limit;
   int exponent;
   double unit, scale;
@@ -73,7 +76,7 @@ struct WindowForm<double> {
       : limit(uint64_t{window.limit} << 32 | UINT32_MAX),
         least(window.exponent <= 0 ? 0 : static_cast<uint64_t>(window.exponent + 1) << 52),
         exponent(window.exponent),
-        below(window.value_bits),
+        below(std::max(window.value_bits - Window::kSpare, 0)),
         unit(std::ldexp(1.0, window.exponent)),
         scale(std::ldexp(1.0, -window.exponent)),
         low_unit(std::ldexp(1.0, window.exponent - below)),
@@ -109,6 +112,10 @@ struct WindowForm<double> {
       state.merge(CheckedSum<double>(static_cast<double>(word - part) * size, 0, 0));
       state.merge(CheckedSum<double>(static_cast<double>(part) * size, 0, 0));
     }
+  }
+
+  double magnitude(const int64_t* words) const {
+    return std::abs(static_cast<double>(words[0])) + low_scale;
   }
 
   uint64_t limit, least;  // of magnitudes; smaller ones would lose bits when they are scaled

@@ -61,7 +61,7 @@ struct WindowLoops {
         rests.values[rests.count++] = rest;
       }
       window.minus_zeros |= is_minus_zero(values[i]);
-      window.sum += kWords == 1 ? std::abs(static_cast<double>(words[0])) : window.most();
+      window.sum += form.magnitude(words);
       for (int w = 0; w < kWords; ++w) cells[ids[i] * kWords + w] += words[w];
       if (seen != nullptr) ++seen[ids[i]];
     }

@@ -45,7 +45,8 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
 // others.
 struct Pairs {
   __m512i limit, least, minus_zero, magnitude;
-  __m512d scale, low_scale;
+  __m512d scale, low_scale, total;
+  double most_low;  // of the second integers
   uint32_t minus_zeros = 0;
 
   SOW_TARGET_AVX512 explicit Pairs(const WindowForm<double>& form)
@@ -54,11 +55,13 @@ struct Pairs {
         minus_zero(_mm512_set1_epi64(INT64_MIN)),
         magnitude(_mm512_set1_epi64(INT64_MAX)),
         scale(_mm512_set1_pd(form.scale)),
-        low_scale(_mm512_set1_pd(form.low_scale)) {}
+        low_scale(_mm512_set1_pd(form.low_scale)),
+        total(_mm512_setzero_pd()),
+        most_low(form.low_scale) {}
 
   // Those that the window does not take, and those that are not whole.
   [[gnu::always_inline]] SOW_TARGET_AVX512 inline uint32_t convert(const double* from,
-                                                                   int64_t* pairs) {
+                                                                   __m512i* pairs) {
     const __m512d values = _mm512_loadu_pd(from);
     const __m512i bits = _mm512_castpd_si512(values), size = _mm512_and_si512(bits, magnitude);
     minus_zeros |= _mm512_cmpeq_epi64_mask(bits, minus_zero);
@@ -66,38 +69,56 @@ struct Pairs {
         _mm512_cmpgt_epu64_mask(size, limit) |
         _mm512_mask_cmplt_epu64_mask(_mm512_test_epi64_mask(size, size), size, least);
     const __m512d scaled = _mm512_mul_pd(values, scale);
+    total = _mm512_add_pd(total, _mm512_abs_pd(scaled));
     const __m512i first = _mm512_maskz_cvttpd_epi64(0xff, scaled);
     const __m512d part =
         _mm512_mul_pd(_mm512_sub_pd(scaled, _mm512_maskz_cvtepi64_pd(0xff, first)), low_scale);
     const __m512i second = _mm512_maskz_cvttpd_epi64(0xff, part);
-    _mm512_store_si512(pairs, _mm512_maskz_unpacklo_epi64(0xff, first, second));
-    _mm512_store_si512(pairs + kLanes, _mm512_maskz_unpackhi_epi64(0xff, first, second));
+    pairs[0] = _mm512_maskz_unpacklo_epi64(0xff, first, second);
+    pairs[1] = _mm512_maskz_unpackhi_epi64(0xff, first, second);
     return beyond | _mm512_cmp_pd_mask(_mm512_maskz_cvtepi64_pd(0xff, second), part, _CMP_NEQ_UQ);
   }
   // Tells of so many values.
-  void leave(Window& window, int64_t count) const {
-    window.sum += static_cast<double>(count) * window.most();
+  SOW_TARGET_AVX512 void leave(Window& window, int64_t count) const {
+    alignas(64) double lanes[kLanes];
+    _mm512_store_pd(lanes, total);
+    for (const double lane : lanes) window.sum += lane;
+    window.sum += static_cast<double>(count) * most_low;
     window.minus_zeros |= minus_zeros != 0;
   }
 };
 
-SOW_TARGET_AVX512 inline void add_pair(int64_t* cell, const int64_t* pair) {
+template <int Which>
+SOW_TARGET_AVX512 inline void add_pair(int64_t* cell, __m512i pairs) {
   __m128i* to = reinterpret_cast<__m128i*>(cell);
-  _mm_store_si128(to, _mm_add_epi64(_mm_load_si128(to),
-                                    _mm_load_si128(reinterpret_cast<const __m128i*>(pair))));
+  const __m128i pair = _mm512_maskz_extracti64x2_epi64(0xff, pairs, Which);
+  _mm_store_si128(to, _mm_add_epi64(_mm_load_si128(to), pair));
+}
+// Eight values, of which the even ones are in the first vector.
+template <class Id>
+SOW_TARGET_AVX512 inline void add_pairs(int64_t* cells, const Id* ids, const __m512i* pairs) {
+  const auto cell = [&](int k) { return cells + int64_t{2} * ids[k]; };
+  add_pair<0>(cell(0), pairs[0]);
+  add_pair<0>(cell(1), pairs[1]);
+  add_pair<1>(cell(2), pairs[0]);
+  add_pair<1>(cell(3), pairs[1]);
+  add_pair<2>(cell(4), pairs[0]);
+  add_pair<2>(cell(5), pairs[1]);
+  add_pair<3>(cell(6), pairs[0]);
+  add_pair<3>(cell(7), pairs[1]);
 }
 
-template <bool Counts, bool Checks, class Id>
-SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
+template <bool Counts, bool Checks, class Reach, class Id>
+SOW_TARGET_AVX512 int64_t add_some(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
                                    const double* values, int64_t count, Window& window,
                                    WindowRests& rests, const char* soon) {
   constexpr int kCount = 2 * kLanes;
   Pairs converter{WindowForm<double>(window)};
-  alignas(64) int64_t pairs[2 * kCount];
   int64_t i = 0;
-  for (; i + kCount <= count; i += kCount) {
-    uint32_t delicate = converter.convert(values + i, pairs) |
-                        converter.convert(values + i + kLanes, pairs + kCount);
+  for (; i + kCount + Reach::kAhead <= count; i += kCount) {
+    __m512i pairs[4];
+    uint32_t delicate =
+        converter.convert(values + i, pairs) | converter.convert(values + i + kLanes, pairs + 2);
     if (Checks) delicate |= not_cells(ids + i, extent);
     if (__builtin_expect(delicate != 0, 0)) {
       const int64_t taken =
@@ -110,14 +131,41 @@ SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids
       send_for(soon, i * 8);
       send_for(soon, i * 8 + 64);
     }
-    for (int j = 0; j < kCount; ++j) {
-      const int at = j / kLanes * kCount + j % 2 * kLanes + j % kLanes / 2 * 2;
-      add_pair(cells + int64_t{2} * ids[i + j], pairs + at);
-      if (Counts) ++seen[ids[i + j]];
+    if (Checks) {
+      send_ahead(values + i, kStream);
+      send_ahead(values + i, kStream + 64);
+      for (size_t at = 0; at < kCount * sizeof(Id); at += 64) {
+        send_ahead(ids + i, kStream + static_cast<int64_t>(at));
+      }
     }
+    if constexpr (Reach::kAhead > 0) {
+      for (int k = 0; k < kCount; ++k) {
+        Reach::send(cells, static_cast<int64_t>(ids[i + k + Reach::kAhead]) * 16);
+      }
+    }
+    add_pairs(cells, ids + i, pairs);
+    add_pairs(cells, ids + i + kLanes, pairs + 2);
+    for (int k = 0; Counts && k < kCount; ++k) ++seen[ids[i + k]];
   }
   converter.leave(window, i);
+  if constexpr (Reach::kAhead > 0) {
+    return i + add_some<Counts, Checks, Near>(cells, seen, ids + i, extent, values + i, count - i,
+                                              window, rests, soon);
+  }
   return i + Plain::add_each(cells, seen, ids + i, extent, values + i, count - i, window, rests);
+}
+
+template <bool Checks, class Id>
+SOW_TARGET_AVX512 int64_t add_each(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
+                                   const double* values, int64_t count, Window& window,
+                                   WindowRests& rests, const char* soon) {
+  auto* add =
+      seen == nullptr ? add_some<false, Checks, Near, Id> : add_some<true, Checks, Near, Id>;
+  if constexpr (Checks) {
+    if (seen == nullptr && extent >= Beyond::kBytes / 16) add = add_some<false, true, Beyond, Id>;
+    if (seen == nullptr && extent >= Far::kBytes / 16) add = add_some<false, true, Far, Id>;
+  }
+  return add(cells, seen, ids, extent, values, count, window, rests, soon);
 }
 
 SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* ids,
@@ -125,10 +173,7 @@ SOW_TARGET_AVX512 int64_t add(int64_t* cells, uint32_t* seen, const uint32_t* id
                               const char* soon) {
   const double* from = reinterpret_cast<const double*>(values);
   if (soon == nullptr) soon = values;
-  return seen == nullptr ? add_each<false, false>(cells, seen, ids, UINT32_MAX, from, count, window,
-                                                  rests, soon)
-                         : add_each<true, false>(cells, seen, ids, UINT32_MAX, from, count, window,
-                                                 rests, soon);
+  return add_each<false>(cells, seen, ids, UINT32_MAX, from, count, window, rests, soon);
 }
 
 SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedValues& keys,
@@ -136,10 +181,7 @@ SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedVa
                                    WindowRests& rests) {
   const double* from = reinterpret_cast<const double*>(keys.values) + first;
   return with_keys(keys, first, [&](const auto* ids) SOW_TARGET_AVX512 {
-    return seen == nullptr ? add_each<false, true>(cells, seen, ids, keys.extent, from, count,
-                                                   window, rests, nullptr)
-                           : add_each<true, true>(cells, seen, ids, keys.extent, from, count,
-                                                  window, rests, nullptr);
+    return add_each<true>(cells, seen, ids, keys.extent, from, count, window, rests, nullptr);
   });
 }
 

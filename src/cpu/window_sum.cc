@@ -51,6 +51,18 @@ const WindowKernels* kernels_for(Reduce reduce) {
 
 }  // namespace
 
+namespace {
+
+// Of the smallest value, or of none.
+int last_digit(const WindowRange& range, const WindowKernels& kernels, int none) {
+  const uint32_t smallest = range.smallest_less_one + 1;  // 0 when all are zeros
+  const int below = ((1 << (31 - kernels.range_shift)) - 1) / 2 - 1;
+  return smallest == 0 ? none
+                       : static_cast<int>(smallest >> kernels.range_shift) - below - kernels.digits;
+}
+
+}  // namespace
+
 bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& kernels, int more,
                  bool finest) {
   constexpr int kLeast =
@@ -63,12 +75,7 @@ bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& k
   const int top = std::min(largest - below + more, kernels.top);
   const int count_bits = 64 - __builtin_clzll(static_cast<uint64_t>(count) | 1);
   exponent = std::max(kernels.unit, top + count_bits - kBits);
-  if (finest && kernels.words == 1) {
-    const uint32_t smallest = range.smallest_less_one + 1;  // 0 when all are zeros
-    const int last_bit =
-        smallest == 0 ? top : static_cast<int>(smallest >> shift) - below - kernels.digits;
-    exponent = std::max(exponent, last_bit);
-  }
+  if (finest && kernels.words == 1) exponent = std::max(exponent, last_digit(range, kernels, top));
   if (kernels.words == 2 && exponent < kLeast) return false;
   value_bits = std::max(top - exponent, 0);
   limit = static_cast<uint32_t>(top + below + 1) << shift;
@@ -82,6 +89,12 @@ bool Window::set(const WindowRange& range, int64_t count, const WindowKernels& k
 }
 bool Window::guess(const WindowRange& range, int64_t count, const WindowKernels& kernels) {
   return set(range, count, kernels, 2, false);
+}
+
+bool Window::takes_most(const WindowRange& range, const WindowKernels& kernels) const {
+  constexpr int kMoreBits = 10;
+  const int finest = kernels.words == 1 ? exponent : exponent - value_bits + kSpare;
+  return last_digit(range, kernels, finest) >= finest - kMoreBits;
 }
 
 const WindowKernels* window_kernels(DType dtype, Reduce reduce) {

@@ -28,6 +28,7 @@ struct WindowKernels;
 
 struct Window {
   static constexpr int kBits = 62;  // of a cell's magnitude
+  static constexpr int kSpare = 5;  // by which the second integers of float64 are smaller
 
   int exponent = 0;    // cells count units of 2^exponent
   int value_bits = 0;  // a value is less than 2^value_bits units
@@ -39,6 +40,10 @@ struct Window {
   bool set(const WindowRange& range, int64_t count, const WindowKernels& kernels);
   // The same where more values will come, some of them larger: as fine as it can be.
   bool guess(const WindowRange& range, int64_t count, const WindowKernels& kernels);
+
+  // Whether few values of a kind leave rests, where a thousand of them have this range: some digits
+  // below the unit are chance.
+  bool takes_most(const WindowRange& range, const WindowKernels& kernels) const;
 
   // The magnitudes of all values that cells took, in units, or more: no cell is beyond it. Of
   // float64 also those of the second integers, in their units.

@@ -47,26 +47,6 @@ SOW_TARGET_AVX512 void scan(const char* values, int64_t count, WindowRange& rang
 // and numbers that are stored and loaded again 5.9; keys and additions alone 3.8. What is read next
 // is sent for: 2^22 updates of 1,024 cells 2.1 ms instead of 2.2 (one core of a Zen 4 class EPYC,
 // 2026-11-16).
-constexpr int64_t kStream = 16384;  // bytes
-
-// Cells that left the second-level cache are sent for as well, here with the numbers of a first of
-// two threads: 2^22 updates of 131,072 cells 2.05 ms where 32 updates ahead to the first level, 2.3
-// where 128 ahead to the second; of 524,288 2.9 and 2.5, on one thread of 2^20 6.0 and 5.1 (9.9
-// where they are not; the same machine).
-struct Near {
-  static constexpr int kAhead = 0;
-};
-struct Beyond {
-  static constexpr int kAhead = 32;
-  static constexpr uint32_t kCells = 98304;
-  static void send(const int64_t* cells, int64_t id) { send_for(cells, id * 8); }
-};
-struct Far {
-  static constexpr int kAhead = 128;
-  static constexpr uint32_t kCells = 262144;
-  static void send(const int64_t* cells, int64_t id) { send_ahead(cells, id * 8); }
-};
-
 template <bool Counts, bool Checks, class Reach, class T, class Id>
 SOW_TARGET_AVX512 int64_t add_some(int64_t* cells, uint32_t* seen, const Id* ids, uint32_t extent,
                                    const T* values, int64_t count, Window& window,
@@ -99,7 +79,7 @@ SOW_TARGET_AVX512 int64_t add_some(int64_t* cells, uint32_t* seen, const Id* ids
 #pragma GCC unroll 16
     for (int k = 0; k < kCount; ++k) {
       if constexpr (Reach::kAhead > 0) {
-        Reach::send(cells, static_cast<int64_t>(ids[i + k + Reach::kAhead]));
+        Reach::send(cells, static_cast<int64_t>(ids[i + k + Reach::kAhead]) * 8);
       }
       cells[ids[i + k]] += whole[k / 8][k % 8];
       if (Counts) ++seen[ids[i + k]];
@@ -117,8 +97,8 @@ template <bool Counts, bool Checks, class T, class Id>
 auto adder(uint32_t extent) {
   auto* add = add_some<Counts, Checks, Near, T, Id>;
   if constexpr (Checks) {
-    if (extent >= Beyond::kCells) add = add_some<Counts, Checks, Beyond, T, Id>;
-    if (extent >= Far::kCells) add = add_some<Counts, Checks, Far, T, Id>;
+    if (extent >= Beyond::kBytes / 8) add = add_some<Counts, Checks, Beyond, T, Id>;
+    if (extent >= Far::kBytes / 8) add = add_some<Counts, Checks, Far, T, Id>;
   }
   return add;
 }
