@@ -37,6 +37,11 @@ class CellFold {
   void add(const Destination& dst, const Updates& updates) {
     kernels_.accumulate(cells_, dst, updates, &touched_);
   }
+  // The first cells together: fill(cells, touched) does what add() would, from no cell in use on.
+  template <class Fill>
+  void fill(Fill&& fill) {
+    fill(cells_, touched_);
+  }
   // Writes every touched place. `walk(f)` must call f(Updates) with all updates once more: sums
   // that refused are repaired from them, before anything of theirs is written.
   template <class Walk>

@@ -7,6 +7,7 @@
 #include "core/isa.h"
 #include "cpu/accumulator.h"
 #include "cpu/fold_kernels.h"
+#include "cpu/strips.h"
 #include "cpu/touch.h"
 
 namespace sow::detail {
@@ -171,21 +172,6 @@ struct CellKernels {
     const State* states = reinterpret_cast<const State*>(cells);
     T* to = reinterpret_cast<T*>(block.first);
     for (int64_t i = 0; i < count; ++i) to[i * block.step] = A::value_of(states[i]);
-  }
-
-  // Calls f(first, last) for a few updates at a time, and sends for what is met soon in between.
-  template <class F>
-  [[gnu::always_inline]] static void for_each_strip(const Block& block, int64_t count, F&& f) {
-    constexpr int64_t kStrip = 16, kLine = 64;
-    const int64_t strips = (count + kStrip - 1) / kStrip;
-    const int64_t share = strips == 0 ? 0 : (block.soon_bytes / strips / kLine + 1) * kLine;
-    const char* soon = block.soon;
-    const char* const end = soon + block.soon_bytes;
-    for (int64_t i = 0; i < count; i += kStrip) {
-      const char* const until = soon + std::min<int64_t>(share, end - soon);
-      for (; soon < until; soon += kLine) __builtin_prefetch(soon, 0, 2);
-      f(i, std::min(i + kStrip, count));
-    }
   }
 
   static void open_block(const Cells& cells, const Block& block, int64_t count) {
@@ -370,33 +356,6 @@ struct CellKernels {
       if (++refused.count == room) return cell + 1;
     }
     return end;
-  }
-
-  static int64_t apply_singles(const Block& block, const uint32_t* cells, const char* values,
-                               int64_t count, const uint32_t* stamps, uint32_t* list, char* olds) {
-    const bool plain = block.step == 1 && block.include_self;
-    return plain ? apply_each(block, 1, true, cells, values, count, stamps, list, olds)
-                 : apply_each(block, block.step, block.include_self, cells, values, count, stamps,
-                              list, olds);
-  }
-  [[gnu::always_inline]] static int64_t apply_each(const Block& block, int64_t step, bool self,
-                                                   const uint32_t* cells, const char* values,
-                                                   int64_t count, const uint32_t* stamps,
-                                                   uint32_t* list, char* olds) {
-    T* data = reinterpret_cast<T*>(block.first);
-    int64_t listed = 0;
-    for_each_strip(block, count, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        const uint32_t cell = cells[i];
-        const T old = data[cell * step];
-        list[listed] = static_cast<uint32_t>(i);
-        store_element(olds + listed * static_cast<int64_t>(sizeof(T)), old);
-        listed += stamps[cell] != static_cast<uint32_t>(i);
-        data[cell * step] = single_update<T, R>(
-            old, self, load_element<T>(values + i * static_cast<int64_t>(sizeof(T))));
-      }
-    });
-    return listed;
   }
 
   static void open(const Destination& dst, int64_t offset, State* states, int width) {

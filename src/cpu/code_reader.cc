@@ -76,24 +76,21 @@ KeyedValues CodeReader::keys_of(const OuterBase& base) const {
   return keys;
 }
 
-bool CodeReader::decode_plain(const OuterBase& base, int64_t first, int count) {
+bool CodeReader::decode(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const {
   if (!checks_out(base, first, first + count)) return false;
-  const IndexOperand& index = transfer_.dst_index[0];
-  with_keys(index, base.index[0] + first, [&](const auto* keys) {
-    place_runs(keys, first, count);
-    soon_ = reinterpret_cast<const char*>(keys + count);
-  });
+  with_keys(transfer_.dst_index[0], base.index[0] + first,
+            [&](const auto* keys) { place_runs(keys, first, count, out); });
   return true;
 }
 
 template <class K>
-void CodeReader::place_runs(const K* keys, int64_t first, int count) {
+void CodeReader::place_runs(const K* keys, int64_t first, int64_t count, uint32_t* out) const {
   each_run(first, count, [&](const KeyRun& run, int64_t item, int64_t some) {
     const int64_t at = item - first;
     if (run.scale == 1 && run.walk == 0) {
-      wrap_keys(keys + at, some, run.extent, run.first, codes_ + at);
+      wrap_keys(keys + at, some, run.extent, run.first, out + at);
     } else {
-      place_keys(keys + at, some, run, codes_ + at);
+      place_keys(keys + at, some, run, out + at);
     }
   });
 }

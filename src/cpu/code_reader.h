@@ -87,6 +87,11 @@ class CodeReader {
     return good;
   }
 
+  // Where it decodes: all codes of an outer position at once. False: a key was found to be bad.
+  bool codes_of(const OuterBase& base, uint32_t* out) const {
+    return decode(base, 0, canonical_.item_count, out);
+  }
+
   // Calls f(codes, count) without reading values.
   template <class F>
   bool read_codes(const OuterBase& base, int64_t first, int64_t last, F&& f) {
@@ -107,9 +112,18 @@ class CodeReader {
   }
 
  private:
-  bool decode_plain(const OuterBase& base, int64_t first, int count);
+  bool decode_plain(const OuterBase& base, int64_t first, int count) {
+    if (!decode(base, first, count, codes_)) return false;
+    soon_ = key_at(base, first + count);
+    return true;
+  }
+  bool decode(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const;
   template <class K>
-  void place_runs(const K* keys, int64_t first, int count);
+  void place_runs(const K* keys, int64_t first, int64_t count, uint32_t* out) const;
+  const char* key_at(const OuterBase& base, int64_t item) const {
+    const IndexOperand& index = transfer_.dst_index[0];
+    return index.data + (base.index[0] + item) * (index.dtype == DType::int32 ? 4 : 8);
+  }
   // Calls f(run, first, count) for items whose places one run of keys tells.
   template <class F>
   void each_run(int64_t first, int64_t count, F&& f) const;

@@ -43,6 +43,26 @@ struct Block {
   // What is met after this block: sent for while it is worked on, if the kernel has the time.
   const char* soon = nullptr;
   int64_t soon_bytes = 0;
+  // The keys and values of its updates.
+  const char* soon_keys = nullptr;
+  int64_t soon_keys_bytes = 0;
+  const char* soon_values = nullptr;
+  int64_t soon_values_bytes = 0;
+};
+
+// Updates of a block that are applied as if each were the only one of its place.
+struct Singles {
+  Block block;
+  const uint32_t* cells = nullptr;
+  const char* values = nullptr;
+  int64_t count = 0;
+  // A number a place, of 16 bits if narrow, else of 32: that of the first update that met it, where
+  // they are numbered from `begin` on, or less.
+  char* stamps = nullptr;
+  bool narrow = false;
+  uint32_t begin = 1;
+  char* olds = nullptr;       // what each update finds
+  uint32_t* again = nullptr;  // the updates that are not the first of their place
 };
 
 // Keys that are the cells of updates as they are, and the updates' values.
@@ -138,10 +158,14 @@ struct FoldKernels {
   bool (*sum_plainly)(const Block&, int64_t places, double* sums, const uint32_t* cells,
                       const char* values, int64_t count);
 
-  // Every update as if it were the only one of its place, one after the other. Those whose number
-  // is not the stamp of their place are listed, with the values that they found; returns how many.
-  int64_t (*apply_singles)(const Block&, const uint32_t* cells, const char* values, int64_t count,
-                           const uint32_t* stamps, uint32_t* list, char* olds);
+  // Every update as if it were the only one of its place, one after the other. Returns how many found
+  // that they were not.
+  int64_t (*apply_singles)(const Singles&);
+  // The places of these, from what was there before and all of their updates. `slots`, one an
+  // update and 0 at first, are numbers from 1 on: one a place, at its first update. True: they are
+  // written. Else they have what was there before, and as many cells are opened, which are to be
+  // finished.
+  bool (*fold_again)(const Singles&, int64_t listed, const Cells&, uint32_t* slots, Touched&);
 
   // Cells that are opened one by one, at their first update.
   void (*accumulate)(const Cells&, const Destination&, const Updates&, Touched* touched);

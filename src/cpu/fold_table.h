@@ -3,6 +3,7 @@
 
 #include "cpu/plain_sums.h"
 #include "cpu/row_chunks.h"
+#include "cpu/singles_kernels.h"
 
 namespace sow::detail {
 
@@ -38,7 +39,8 @@ const FoldKernels* kernels_of() {
       k.close_extremes = Cell::close_extremes;
     }
     k.finish_block = Cell::finish_block;
-    k.apply_singles = Cell::apply_singles;
+    k.apply_singles = SinglesKernels<T, R>::apply;
+    k.fold_again = SinglesKernels<T, R>::fold_again;
     k.accumulate = Cell::accumulate;
     k.finish = Cell::finish;
     k.merge = Cell::merge;

@@ -214,7 +214,7 @@ class Partition {
       const auto walk = [&](auto&& f) { reader.read(f); };
       if (ahead && after < layout_.deal.buckets) send_for(after, range);
       if (sparse) {
-        sparse->run(range, reader.count(), nullptr, walk);
+        sparse->run(range, reader.count(), walk);
       } else if (block) {
         fold_block(*block, range, b, reader);
       } else {

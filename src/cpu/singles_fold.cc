@@ -1,5 +1,5 @@
-// Which places meet several updates is found with a stamp a place: all updates write their number,
-// and those that do not find it again were followed by another.
+// Which places meet several updates is found with a stamp a place: the number of the first update
+// that met it.
 #include "cpu/singles_fold.h"
 
 #include <algorithm>
@@ -8,6 +8,16 @@
 
 namespace sow::detail {
 
+namespace {
+
+uint32_t first_of(const Singles& singles, uint32_t cell) {
+  const uint32_t stamp = singles.narrow ? reinterpret_cast<const uint16_t*>(singles.stamps)[cell]
+                                        : reinterpret_cast<const uint32_t*>(singles.stamps)[cell];
+  return stamp - singles.begin;
+}
+
+}  // namespace
+
 SinglesFold::SinglesFold(const FoldKernels& kernels, int64_t places, int64_t updates,
                          Carver& carver)
     : kernels_(kernels),
@@ -15,60 +25,77 @@ SinglesFold::SinglesFold(const FoldKernels& kernels, int64_t places, int64_t upd
       most_(std::min(2 * places, updates)),
       cells_(carver.take<uint32_t>(most_)),
       values_(carver.take<char>(most_ * kernels.value_size)),
-      stamps_(carver.take<uint32_t>(places)),
-      list_(carver.take<uint32_t>(most_ + 1)),
-      olds_(carver.take<char>((most_ + 1) * kernels.value_size)),
-      lasts_(carver.take<uint32_t>(std::min(places, updates))),
+      stamps_(carver.take<char>(places * static_cast<int64_t>(sizeof(uint32_t)))),
+      again_(carver.take<uint32_t>(most_ + 1)),
+      olds_(carver.take<char>(most_ * kernels.value_size)),
+      slots_(carver.take<uint32_t>(most_)),
       fold_(kernels, std::min(places, updates), std::min(places, updates), 1, carver) {
   batch_.cells = carver.take<uint32_t>(kTileItems);
   batch_.values = carver.take<char>(int64_t{kTileItems} * kernels.value_size);
   offsets_ = carver.take<int64_t>(kTileItems);
 }
 
-void SinglesFold::apply(const Block& block, const char* values, int64_t count) {
-  uint32_t* const stamps = stamps_;
-  const uint32_t* const cells = cells_;
-  for (int64_t i = 0; i < count; ++i) stamps[cells[i]] = static_cast<uint32_t>(i);
-  const int64_t earlier = kernels_.apply_singles(block, cells, values, count, stamps, list_, olds_);
-  if (earlier == 0) return;
-  with_width(static_cast<size_t>(kernels_.value_size),
-             [&](auto width) { fold_listed<width()>(block, values, earlier); });
+void SinglesFold::run(const Block& block, const char* values, int64_t count) {
+  Singles singles;
+  singles.block = block;
+  singles.cells = cells_;
+  singles.values = values;
+  singles.count = count;
+  singles.olds = olds_;
+  singles.again = again_;
+  number(singles);
+  const int64_t listed = kernels_.apply_singles(singles);
+  if (listed > 0) fold_listed(singles, listed);
 }
 
-template <int Width>
-void SinglesFold::fold_listed(const Block& block, const char* values, int64_t earlier) {
-  // The places get their slots, and what was there before the first update.
-  auto* to = reinterpret_cast<Word<Width>*>(block.first);
-  const auto* olds = reinterpret_cast<const Word<Width>*>(olds_);
-  slots_ = 0;
-  for (int64_t i = 0; i < earlier; ++i) {
-    const uint32_t cell = cells_[list_[i]], stamp = stamps_[cell];
-    if ((stamp & kSlot) != 0) continue;
-    to[cell * block.step] = olds[i];
-    lasts_[slots_] = stamp;
-    stamps_[cell] = kSlot | static_cast<uint32_t>(slots_++);
+// Numbers grow from block to block, so that stamps are emptied only when there are none left: of 16
+// bits in a while, but half as many lines of the cache are met then.
+void SinglesFold::number(Singles& singles) {
+  constexpr int64_t kNarrowPlaces = 32;
+  const bool narrow =
+      singles.count <= UINT16_MAX && places_ <= kNarrowPlaces * std::max<int64_t>(singles.count, 1);
+  const uint64_t most = narrow ? UINT16_MAX : UINT32_MAX;
+  const auto count = static_cast<uint64_t>(singles.count);
+  if (next_ == 0 || narrow != narrow_ || next_ + count - 1 > most) {
+    std::memset(stamps_, 0, static_cast<size_t>(places_) * (narrow ? 2 : 4));
+    narrow_ = narrow;
+    next_ = 1;
   }
-  const auto* from = reinterpret_cast<const Word<Width>*>(values);
-  auto* batch = reinterpret_cast<Word<Width>*>(batch_.values);
-  const auto read_list = [&](const uint32_t* list, int64_t count, auto&& take) {
-    for (int64_t first = 0; first < count; first += kTileItems) {
+  singles.stamps = stamps_;
+  singles.narrow = narrow;
+  singles.begin = static_cast<uint32_t>(next_);
+  next_ += count;
+}
+
+void SinglesFold::fold_listed(const Singles& singles, int64_t listed) {
+  std::memset(slots_, 0, static_cast<size_t>(singles.count) * sizeof(uint32_t));
+  bool done = false;
+  fold_.fill([&](const Cells& cells, Touched& touched) {
+    done = kernels_.fold_again(singles, listed, cells, slots_, touched);
+  });
+  if (done) return;
+  const Destination dst{singles.block.first, 1, singles.block.include_self};
+  // Only where a sum is refused: the updates whose places have a slot, part by part.
+  fold_.finish(dst, [&](auto&& take) {
+    with_width(static_cast<size_t>(kernels_.value_size), [&](auto width) {
+      const auto* from = reinterpret_cast<const Word<width()>*>(singles.values);
+      auto* batch = reinterpret_cast<Word<width()>*>(batch_.values);
       Updates updates;
-      updates.count = static_cast<int>(std::min<int64_t>(kTileItems, count - first));
       updates.cells = batch_.cells;
       updates.values = batch_.values;
       updates.offsets = offsets_;
-      for (int i = 0; i < updates.count; ++i) {
-        const uint32_t update = list[first + i], cell = cells_[update];
-        batch_.cells[i] = stamps_[cell] & ~kSlot;
-        offsets_[i] = cell * block.step;
-        batch[i] = from[update];
+      for (int64_t i = 0; i < singles.count; ++i) {
+        const uint32_t slot = slots_[first_of(singles, cells_[i])];
+        if (slot == 0) continue;
+        batch_.cells[updates.count] = slot - 1;
+        offsets_[updates.count] = cells_[i] * singles.block.step;
+        batch[updates.count] = from[i];
+        if (++updates.count < kTileItems) continue;
+        take(updates);
+        updates.count = 0;
       }
       take(updates);
-    }
-  };
-  fold(block, [&](auto&& take) {
-    read_list(list_, earlier, take);
-    read_list(lasts_, slots_, take);
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 #include "cpu/key_check.h"
 #include "cpu/singles_fold.h"
 #include "cpu/strategies.h"
+#include "cpu/task_shares.h"
 #include "cpu/touch.h"
 #include "cpu/transfer_facts.h"
 
@@ -73,14 +74,16 @@ class Worker {
     }
   }
 
-  void run(int64_t first, int64_t last) {
-    if (layout_.way == Way::mapped) return run_mapped(first, last);
-    if (layout_.way == Way::sparse) return run_singles(first, last);
+  // tasks(f) calls f(task) with those that are this worker's.
+  template <class Tasks>
+  void run(Tasks&& tasks) {
+    if (layout_.way == Way::mapped) return run_mapped(tasks);
+    if (layout_.way == Way::sparse) return run_singles(tasks);
     CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
-    for (int64_t task = first; task < last; ++task) {
+    tasks([&](int64_t task) {
       const OuterBase base = outer_base(canonical_, task);
       run_block(Block{place_of(base), layout_.places.step(), transfer_.include_self}, base, reader);
-    }
+    });
   }
 
   // The only position there is. Its keys are checked on the way: nothing is written before all were
@@ -98,25 +101,47 @@ class Worker {
     return transfer_.dst.data + (base.dst + layout_.places.lowest()) * kernels_.value_size;
   }
 
-  void run_singles(int64_t first, int64_t last) {
+  template <class Tasks>
+  void run_singles(Tasks&& tasks) {
     const int64_t items = canonical_.item_count, bytes = layout_.cells * kernels_.value_size;
     const bool touched =
         is_touched(layout_.places.step(), layout_.cells, items, kernels_.value_size);
     CodeReader reader(transfer_, canonical_, kernels_, layout_.places);
     singles_->clear();
-    OuterBase base = outer_base(canonical_, first);
-    if (touched) touch(place_of(base), bytes);
-    for (int64_t task = first; task < last; ++task) {
-      const OuterBase after = outer_base(canonical_, std::min(task + 1, last - 1));
+    const auto fold = [&](const OuterBase& base, const OuterBase* after) {
       Block block{place_of(base), layout_.places.step(), transfer_.include_self};
-      if (touched) {
-        block.soon = place_of(after);
-        block.soon_bytes = bytes;
+      if (touched && after != nullptr) send_for(block, *after, bytes, reader);
+      if (const char* values = reader.values_of(base); values != nullptr) {
+        reader.codes_of(base, singles_->cells());
+        return singles_->run(block, values, items);
       }
-      singles_->run(block, items, reader.values_of(base),
-                    [&](auto&& f) { reader.read(base, 0, items, f); });
+      singles_->run(block, items, [&](auto&& f) { reader.read(base, 0, items, f); });
+    };
+    // Each waits for the next one, which is sent for meanwhile.
+    int64_t waiting = -1;
+    OuterBase base;
+    tasks([&](int64_t task) {
+      const OuterBase after = outer_base(canonical_, task);
+      if (waiting >= 0) {
+        fold(base, &after);
+      } else if (touched) {
+        touch(place_of(after), bytes);
+      }
+      waiting = task;
       base = after;
-    }
+    });
+    if (waiting >= 0) fold(base, nullptr);
+  }
+
+  void send_for(Block& block, const OuterBase& after, int64_t bytes, const CodeReader& reader) {
+    block.soon = place_of(after);
+    block.soon_bytes = bytes;
+    const KeyedValues keys = reader.keys_of(after);
+    if (keys.data == nullptr) return;
+    block.soon_keys = keys.data;
+    block.soon_keys_bytes = canonical_.item_count * (keys.wide ? 8 : 4);
+    block.soon_values = keys.values;
+    block.soon_values_bytes = canonical_.item_count * kernels_.value_size;
   }
 
   bool run_block(const Block& block, const OuterBase& base, CodeReader& reader) {
@@ -136,10 +161,11 @@ class Worker {
     return true;
   }
 
-  void run_mapped(int64_t first, int64_t last) {
+  template <class Tasks>
+  void run_mapped(Tasks&& tasks) {
     UpdateReader reader(transfer_, canonical_, kernels_);
     cells_->clear();
-    for (int64_t task = first; task < last; ++task) {
+    tasks([&](int64_t task) {
       const OuterBase base = outer_base(canonical_, task / layout_.blocks);
       const int64_t column = task % layout_.blocks * layout_.width;
       const int width =
@@ -156,7 +182,7 @@ class Worker {
       cells_->set_width(width);
       walk([&](const Updates& updates) { cells_->add(dst, updates); });
       cells_->finish(dst, walk);
-    }
+    });
   }
 
   const Layout& layout_;
@@ -184,7 +210,9 @@ bool supports(const Transfer& t, const Canonical& c) {
 
 size_t workspace(const Transfer& t, const Canonical& c, int threads) {
   const Layout layout = layout_of(t, c, threads);
-  return worker_bytes(t, c, layout) * static_cast<size_t>(layout.workers);
+  Carver shared(nullptr);
+  TaskShares shares(layout.workers, shared);
+  return worker_bytes(t, c, layout) * static_cast<size_t>(layout.workers) + shared.used();
 }
 
 // What one outer position and block of columns costs.
@@ -247,10 +275,13 @@ void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) 
     return;
   }
   const size_t bytes = worker_bytes(t, c, layout);
-  run_checked(t, layout.workers, [&](int index, int count) {
+  Carver shared(memory + bytes * static_cast<size_t>(layout.workers));
+  TaskShares shares(layout.workers, shared);
+  shares.open(layout.tasks);
+  run_checked(t, layout.workers, [&](int index, int) {
     Carver carver(memory + bytes * static_cast<size_t>(index));
     Worker worker(t, c, layout, carver);
-    worker.run(layout.tasks * index / count, layout.tasks * (index + 1) / count);
+    worker.run([&](auto&& f) { shares.run(index, f); });
   });
 }
 
