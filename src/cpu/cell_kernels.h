@@ -7,7 +7,6 @@
 #include "core/isa.h"
 #include "cpu/accumulator.h"
 #include "cpu/fold_kernels.h"
-#include "cpu/strips.h"
 #include "cpu/touch.h"
 
 namespace sow::detail {
@@ -172,6 +171,21 @@ struct CellKernels {
     const State* states = reinterpret_cast<const State*>(cells);
     T* to = reinterpret_cast<T*>(block.first);
     for (int64_t i = 0; i < count; ++i) to[i * block.step] = A::value_of(states[i]);
+  }
+
+  // Calls f(first, last) for a few updates at a time, and sends for what is met soon in between.
+  template <class F>
+  [[gnu::always_inline]] static void for_each_strip(const Block& block, int64_t count, F&& f) {
+    constexpr int64_t kStrip = 16, kLine = 64;
+    const int64_t strips = (count + kStrip - 1) / kStrip;
+    const int64_t share = strips == 0 ? 0 : (block.soon_bytes / strips / kLine + 1) * kLine;
+    const char* soon = block.soon;
+    const char* const end = soon + block.soon_bytes;
+    for (int64_t i = 0; i < count; i += kStrip) {
+      const char* const until = soon + std::min<int64_t>(share, end - soon);
+      for (; soon < until; soon += kLine) __builtin_prefetch(soon, 0, 2);
+      f(i, std::min(i + kStrip, count));
+    }
   }
 
   static void open_block(const Cells& cells, const Block& block, int64_t count) {

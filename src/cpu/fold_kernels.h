@@ -1,4 +1,5 @@
-// The inner loops of every fold, one table a (type, reduction), so that strategies are written once.
+// The inner loops of every fold, one table a (type, reduction), so that strategies are written
+// once.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +49,7 @@ struct Block {
   int64_t soon_keys_bytes = 0;
   const char* soon_values = nullptr;
   int64_t soon_values_bytes = 0;
+  bool far = false;  // its own places are not near: they are worth sending for, one by one
 };
 
 // Updates of a block that are applied as if each were the only one of its place.
@@ -88,8 +90,8 @@ struct Touched {
 
 // Sums that are added up again because their accumulators refused.
 struct Repairs {
-  char* longs = nullptr;        // [slot][width]
-  int64_t* updates = nullptr;   // that were offered again, a slot
+  char* longs = nullptr;       // [slot][width]
+  int64_t* updates = nullptr;  // that were offered again, a slot
 };
 
 // Destination rows and the source rows that meet in them. Segment s holds the items
@@ -120,9 +122,9 @@ struct WindowKernels;  // src/cpu/window_sum.h
 struct FoldKernels {
   int value_size;
   int state_size;
-  int long_size;  // 0: finish never refuses
+  int long_size;     // 0: finish never refuses
   int partial_size;  // of a chunk of rows, a column
-  bool direct;  // apply() may be used when the old value takes part
+  bool direct;       // apply() may be used when the old value takes part
   bool merges;
 
   // Negates `count` values in place.
@@ -131,8 +133,8 @@ struct FoldKernels {
   void (*apply)(const Destination&, const Updates&, int width);
   // The same for places of a block.
   void (*apply_to_block)(const Block&, const uint32_t* cells, const char* values, int64_t count);
-  // The same by way of `state_size` bytes a place, where most places are met and there is such a way
-  // (else null): opening may refuse, before anything was done.
+  // The same by way of `state_size` bytes a place, where most places are met and there is such a
+  // way (else null): opening may refuse, before anything was done.
   bool (*open_extremes)(const Block&, int64_t places, char* cells);
   void (*add_extremes)(char* cells, const uint32_t* ids, const char* values, int64_t count);
   void (*close_extremes)(const Block&, int64_t places, const char* cells);
@@ -141,8 +143,8 @@ struct FoldKernels {
   // of which most places are met. Rows have one column. Counts are the caller's to clear.
   void (*open_block)(const Cells&, const Block&, int64_t cells);
   void (*add_to_block)(const Cells&, const uint32_t* cells, const char* values, int64_t count);
-  // The same where cells meet very many updates; null where that makes no difference. `soon` is what
-  // will be read next, and is sent for.
+  // The same where cells meet very many updates; null where that makes no difference. `soon` is
+  // what will be read next, and is sent for.
   void (*add_often)(const Cells&, const uint32_t* cells, const char* values, int64_t count,
                     const char* soon);
   // Either for the updates [first, first + count) of keys, until one is not a cell; returns how
@@ -153,13 +155,13 @@ struct FoldKernels {
   int64_t (*finish_block)(const Cells&, const Block&, int64_t begin, int64_t end, Touched& refused,
                           int64_t room);
 
-  // Sums in one float64 a place of a block, where there is such a way (else null). False, with nothing
-  // written, if something may not be exact.
+  // Sums in one float64 a place of a block, where there is such a way (else null). False, with
+  // nothing written, if something may not be exact.
   bool (*sum_plainly)(const Block&, int64_t places, double* sums, const uint32_t* cells,
                       const char* values, int64_t count);
 
-  // Every update as if it were the only one of its place, one after the other. Returns how many found
-  // that they were not.
+  // Every update as if it were the only one of its place, one after the other. Returns how many
+  // found that they were not.
   int64_t (*apply_singles)(const Singles&);
   // The places of these, from what was there before and all of their updates. `slots`, one an
   // update and 0 at first, are numbers from 1 on: one a place, at its first update. True: they are

@@ -212,6 +212,7 @@ class Partition {
       Block range{transfer_.dst.data + first * kernels_.value_size, layout_.places.step(),
                   transfer_.include_self};
       const auto walk = [&](auto&& f) { reader.read(f); };
+      range.far = !ahead;
       if (ahead && after < layout_.deal.buckets) send_for(after, range);
       if (sparse) {
         sparse->run(range, reader.count(), walk);

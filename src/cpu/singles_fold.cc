@@ -49,11 +49,12 @@ void SinglesFold::run(const Block& block, const char* values, int64_t count) {
 }
 
 // Numbers grow from block to block, so that stamps are emptied only when there are none left: of 16
-// bits in a while, but half as many lines of the cache are met then.
+// bits now and then, where that is no more than so many bytes an update, but half as many lines of
+// the cache are met then.
 void SinglesFold::number(Singles& singles) {
-  constexpr int64_t kNarrowPlaces = 32;
-  const bool narrow =
-      singles.count <= UINT16_MAX && places_ <= kNarrowPlaces * std::max<int64_t>(singles.count, 1);
+  constexpr int64_t kEmptied = 16;
+  const int64_t blocks = UINT16_MAX / std::max<int64_t>(singles.count, 1);
+  const bool narrow = places_ * 2 <= kEmptied * blocks * singles.count;
   const uint64_t most = narrow ? UINT16_MAX : UINT32_MAX;
   const auto count = static_cast<uint64_t>(singles.count);
   if (next_ == 0 || narrow != narrow_ || next_ + count - 1 > most) {

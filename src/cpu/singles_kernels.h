@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cpu/cell_kernels.h"
+#include "cpu/quick_half.h"
 #include "cpu/strips.h"
 
 namespace sow::detail {
@@ -33,7 +34,10 @@ struct SinglesKernels {
     uint32_t* const again = singles.again;
     const uint32_t begin = singles.begin;
     int64_t listed = 0;
-    for_each_strip(singles.block, singles.count, [&](int64_t first, int64_t last) {
+    SentAhead ahead(singles, kSize);
+    for (int64_t first = 0; first < singles.count; first += SentAhead::kStrip) {
+      ahead.send(first);
+      const int64_t last = std::min(first + SentAhead::kStrip, singles.count);
       for (int64_t i = first; i < last; ++i) {
         const uint32_t cell = cells[i];
         const uint32_t stamp = stamps[cell], mine = begin + static_cast<uint32_t>(i);
@@ -44,15 +48,26 @@ struct SinglesKernels {
         store_element(olds + i * kSize, old);
         data[cell * step] = alone(old, self, load_element<T>(values + i * kSize));
       }
-    });
+    }
     return listed;
   }
 
-  // single_update(), where NaN is rare, and a product of two rounds once as well.
+  // single_update(), but quicker. Of two numbers the float64 sum, half of it and the product round
+  // to a narrow type as the exact ones do; those of float32 and float64 round once as well.
   [[gnu::always_inline]] static T alone(const T& old, bool self, const T& x) {
     if constexpr (std::is_floating_point_v<T> && (R == Reduce::add || R == Reduce::mul)) {
       const T both = !self ? x : R == Reduce::add ? old + x : old * x;
       return __builtin_expect(both == both, 1) ? both : canonical_nan(both);
+    } else if constexpr (is_float_element<T> && sizeof(T) == 2 &&
+                         (is_float_sum<T, R> || R == Reduce::mul)) {
+      const double a = widen(old), b = widen(x);
+      const double both = !self               ? b
+                          : R == Reduce::add  ? a + b
+                          : R == Reduce::mean ? (a + b) * 0.5
+                                              : a * b;
+      T out;
+      return __builtin_expect(round_quickly(both, out), 1) ? out
+                                                           : single_update<T, R>(old, self, x);
     } else {
       return single_update<T, R>(old, self, x);
     }

@@ -110,6 +110,7 @@ class Worker {
     singles_->clear();
     const auto fold = [&](const OuterBase& base, const OuterBase* after) {
       Block block{place_of(base), layout_.places.step(), transfer_.include_self};
+      block.far = !touched && bytes > tuning::kTouchedBytes;
       if (touched && after != nullptr) send_for(block, *after, bytes, reader);
       if (const char* values = reader.values_of(base); values != nullptr) {
         reader.codes_of(base, singles_->cells());
