@@ -109,7 +109,7 @@ class BlockFold {
   // Whether a narrow fold of values such as these is likely to give up.
   static bool is_wide(const WindowRange& range, const WindowKernels& window) {
     Window frame;
-    return !frame.guess(range, kNarrowBatch, window) || !frame.takes_most(range, window);
+    return !frame.guess(range, kNarrowBatch, window) || !frame.reaches(range, window, 10);
   }
   // Whether the cells of these folds can be merged as they are. Otherwise, and where there are no
   // windows, all of them must move to accumulators first.
@@ -225,6 +225,21 @@ class BlockFold {
     add_again_for(*this, cells, values, count);
   }
 
+  // Takes what is read again, pairs as they lie.
+  struct Again {
+    BlockFold& fold;
+
+    bool takes_pairs() const { return fold.sums_ != nullptr; }
+    void operator()(const uint32_t* ids, const char* values, int64_t count) {
+      fold.add_again(ids, values, static_cast<int>(count));
+    }
+    void operator()(const uint64_t* pairs, int64_t count, const uint64_t*) {
+      for (int64_t at = 0; at < count; at += kTileItems) {
+        fold.add_pairs_again(pairs + at, std::min<int64_t>(kTileItems, count - at));
+      }
+    }
+  };
+
   // A worker that shares the updates adds them again to Longs of its own, for cells of `owner`.
   void help(const BlockFold& owner) {
     kernels_.repair_clear(cells_, owner.refused_.count, repairs_);
@@ -242,6 +257,23 @@ class BlockFold {
       updates.cells = cells + found[i];
       updates.values = values + int64_t{found[i]} * kernels_.value_size;
       kernels_.repair_add(owner.cells_, updates, repairs_);
+    }
+  }
+  void add_pairs_again(const uint64_t* pairs, int64_t count) {
+    uint32_t found[kTileItems + 1];
+    int tagged = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      found[tagged] = static_cast<uint32_t>(i);
+      tagged += (cells_.counts[static_cast<uint32_t>(pairs[i])] & kCellTag) != 0;
+    }
+    Updates updates;
+    updates.count = 1;
+    for (int i = 0; i < tagged; ++i) {
+      uint32_t cell, value;
+      pair_kernels().unpack(pairs + found[i], 1, &cell, &value, kernels_.value_size, pairs);
+      updates.cells = &cell;
+      updates.values = reinterpret_cast<const char*>(&value);
+      kernels_.repair_add(cells_, updates, repairs_);
     }
   }
   void join_help(const BlockFold& helper) {
@@ -293,9 +325,11 @@ class BlockFold {
     const int64_t updates = last - first;
     rests_.room = WindowRests::kFew;
     if (known == nullptr || !frame_.set(*known, updates, *window_)) frame_.limit = 0;
+    const bool wide = frame_.limit > 0 && !frame_.reaches(*known, *window_, 40);
     // Where no block before had a window of its own, few look for one.
-    if (add_windowed(keys, first, last, read)) return;
-    if (misses_ < kMisses || misses_ % kMisses == 0) {
+    const bool looks = misses_ < kMisses || misses_ % kMisses == 0;
+    if ((looks || !wide) && add_windowed(keys, first, last, read)) return;
+    if (looks) {
       WindowRange range;
       clear_units();
       read(first, last, [&](const uint32_t*, const char* values, int64_t count) {
@@ -317,6 +351,10 @@ class BlockFold {
     Windowed add{*this, last - first};
     bool good = true;
     rests_.count = 0;
+    if (keys.data != nullptr && frame_.limit == 0) {
+      guess_frame(keys.values + first * kernels_.value_size,
+                  std::min<int64_t>(kTileItems, last - first), last - first);
+    }
     for (int64_t at = first; at < last && add.fits && good;) {
       if (keys.data != nullptr && frame_.limit > 0) {
         at += window_->add_keys(units_, seen(), keys, at, last - at, frame_, rests_);

@@ -289,11 +289,7 @@ class Partition {
       return true;
     };
     fold.add(KeyedValues(), 0, reader.count(), read, range_known_ ? &range_ : nullptr);
-    fold.finish([&] {
-      reader.read([&](const uint32_t* cells, const char* values, int count) {
-        fold.add_again(cells, values, count);
-      });
-    });
+    fold.finish([&] { reader.read(BlockFold::Again{fold}); });
   }
 
   const Transfer& transfer_;

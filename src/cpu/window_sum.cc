@@ -91,10 +91,9 @@ bool Window::guess(const WindowRange& range, int64_t count, const WindowKernels&
   return set(range, count, kernels, 2, false);
 }
 
-bool Window::takes_most(const WindowRange& range, const WindowKernels& kernels) const {
-  constexpr int kMoreBits = 10;
+bool Window::reaches(const WindowRange& range, const WindowKernels& kernels, int more) const {
   const int finest = kernels.words == 1 ? exponent : exponent - value_bits + kSpare;
-  return last_digit(range, kernels, finest) >= finest - kMoreBits;
+  return last_digit(range, kernels, finest) >= finest - more;
 }
 
 const WindowKernels* window_kernels(DType dtype, Reduce reduce) {

@@ -41,9 +41,9 @@ struct Window {
   // The same where more values will come, some of them larger: as fine as it can be.
   bool guess(const WindowRange& range, int64_t count, const WindowKernels& kernels);
 
-  // Whether few values of a kind leave rests, where a thousand of them have this range: some digits
-  // below the unit are chance.
-  bool takes_most(const WindowRange& range, const WindowKernels& kernels) const;
+  // Whether the smallest value of a range has no more than so many digits below the last unit: some
+  // are chance, of a thousand normal values 10 at most, of any number of them 40.
+  bool reaches(const WindowRange& range, const WindowKernels& kernels, int more) const;
 
   // The magnitudes of all values that cells took, in units, or more: no cell is beyond it. Of
   // float64 also those of the second integers, in their units.
