@@ -1,8 +1,11 @@
 // Strategy "direct": updates go straight to the destination; workers share the outer positions.
+#include <optional>
+
 #include "cpu/code_reader.h"
 #include "cpu/direct_walk.h"
 #include "cpu/key_check.h"
 #include "cpu/strategies.h"
+#include "cpu/task_shares.h"
 #include "cpu/touch.h"
 
 namespace sow::detail {
@@ -22,7 +25,9 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
 }
 
 // Single elements whose keys are plain: their places need no offsets. False: they are not.
-bool run_elements(const Transfer& t, const Canonical& c, int64_t first, int64_t last) {
+// tasks(f) calls f(position) for those that are this worker's.
+template <class Tasks>
+bool run_elements(const Transfer& t, const Canonical& c, Tasks&& tasks) {
   if (c.row.size != 1 || t.dst_index.size() != 1) return false;
   const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
   const PlaceCode places = item_places(t);
@@ -33,31 +38,60 @@ bool run_elements(const Transfer& t, const Canonical& c, int64_t first, int64_t 
   const auto place_of = [&](const OuterBase& base) {
     return t.dst.data + (base.dst + places.lowest()) * kernels.value_size;
   };
-  OuterBase base = outer_base(c, first);
-  if (touched) touch(place_of(base), bytes);
-  for (int64_t at = first; at < last; ++at) {
-    const OuterBase after = outer_base(c, std::min(at + 1, last - 1));
-    const char* soon = touched ? place_of(after) : nullptr;
-    int64_t done = 0;
+  const auto apply = [&](const OuterBase& base, const OuterBase* after) {
+    const char* soon = touched && after != nullptr ? place_of(*after) : nullptr;
+    int64_t done = 0, sent = 0;
     reader.read(base, 0, c.item_count, [&](const uint32_t* codes, const char* values, int count) {
-      const int64_t from = bytes * done / c.item_count;
       done += count;
-      const int64_t to = bytes * done / c.item_count;
-      const Block block{place_of(base), places.step(), true, touched ? soon + from : nullptr,
-                        to - from};
+      Block block{place_of(base), places.step(), true};
+      if (soon != nullptr) {
+        const int64_t until = done == c.item_count ? bytes : bytes * done / c.item_count;
+        block.soon = soon + sent;
+        block.soon_bytes = until - sent;
+        sent = until;
+      }
       kernels.apply_to_block(block, codes, values, count);
     });
-    base = after;
-  }
+  };
+  // Each waits for the next one, which is sent for meanwhile.
+  OuterBase bases[2];
+  int64_t taken = 0;
+  tasks([&](int64_t position) {
+    OuterBase& after = bases[taken % 2];
+    after = outer_base(c, position);
+    if (taken > 0) {
+      apply(bases[(taken - 1) % 2], &after);
+    } else if (touched) {
+      touch(place_of(after), bytes);
+    }
+    ++taken;
+  });
+  if (taken > 0) apply(bases[(taken - 1) % 2], nullptr);
   return true;
 }
 
-void run(const Transfer& t, const Canonical& c, const Plan& plan, char*) {
-  run_checked(t, workers_for(c, plan.threads), [&](int index, int count) {
-    const int64_t first = c.outer_count * index / count, last = c.outer_count * (index + 1) / count;
-    if (run_elements(t, c, first, last)) return;
+size_t workspace(const Transfer&, const Canonical& c, int threads) {
+  const int workers = workers_for(c, threads);
+  if (workers == 1) return 0;
+  Carver counter(nullptr);
+  TaskShares shares(workers, counter);
+  return counter.used();
+}
+
+void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) {
+  const int workers = workers_for(c, plan.threads);
+  Carver carver(memory);
+  std::optional<TaskShares> shares;
+  if (workers > 1) shares.emplace(workers, carver).open(c.outer_count);
+  const int64_t some = TaskShares::some_of(c.item_count * c.row.size);
+  run_checked(t, workers, [&](int index, int) {
+    const auto tasks = [&](auto&& f) {
+      if (shares) return shares->run(index, f, some);
+      for (int64_t at = 0; at < c.outer_count; ++at) f(at);
+    };
+    if (run_elements(t, c, tasks)) return;
     DirectWalk walk(t, c);
-    for (int64_t at = first; at < last; ++at) walk.run(outer_base(c, at));
+    tasks([&](int64_t at) { walk.run(outer_base(c, at)); });
   });
 }
 
@@ -68,7 +102,7 @@ const Strategy k_direct = {
     .says = "updates straight onto the destination, outer positions in parallel",
     .supports = [](const Transfer& t, const Canonical&) { return is_direct(t); },
     .cost = cost,
-    .workspace = [](const Transfer&, const Canonical&, int) { return size_t{0}; },
+    .workspace = workspace,
     .run = run,
     .checks_keys = true,
 };

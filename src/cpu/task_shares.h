@@ -1,6 +1,7 @@
 // Tasks that workers take one by one: first those of their own share, then what others have left.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -19,15 +20,25 @@ class TaskShares {
     tasks_ = tasks;
     for (int w = 0; w < workers_; ++w) new (next_ + w) Next{tasks * w / workers_};
   }
-  // Calls f(task) until there are none left.
+  // Calls f(task) until there are none left. They are taken `some` at a time: taking costs as much
+  // as a few updates.
   template <class F>
-  void run(int worker, F&& f) {
+  void run(int worker, F&& f, int64_t some = 1) {
     for (int i = 0; i < workers_; ++i) {
       const int share = (worker + i) % workers_;
       const int64_t end = tasks_ * (share + 1) / workers_;
-      for (int64_t task; (task = next_[share].task.fetch_add(1, std::memory_order_relaxed)) < end;)
-        f(task);
+      const auto take = [&] {
+        return next_[share].task.fetch_add(some, std::memory_order_relaxed);
+      };
+      for (int64_t task; (task = take()) < end;) {
+        for (const int64_t last = std::min(task + some, end); task < last; ++task) f(task);
+      }
     }
+  }
+  // As many as have this many updates at least.
+  static int64_t some_of(int64_t updates) {
+    constexpr int64_t kUpdates = 1024;
+    return std::max<int64_t>(kUpdates / std::max<int64_t>(updates, 1), 1);
   }
 
  private:

@@ -119,19 +119,19 @@ class Worker {
       singles_->run(block, items, [&](auto&& f) { reader.read(base, 0, items, f); });
     };
     // Each waits for the next one, which is sent for meanwhile.
-    int64_t waiting = -1;
-    OuterBase base;
+    OuterBase bases[2];
+    int64_t taken = 0;
     tasks([&](int64_t task) {
-      const OuterBase after = outer_base(canonical_, task);
-      if (waiting >= 0) {
-        fold(base, &after);
+      OuterBase& after = bases[taken % 2];
+      after = outer_base(canonical_, task);
+      if (taken > 0) {
+        fold(bases[(taken - 1) % 2], &after);
       } else if (touched) {
         touch(place_of(after), bytes);
       }
-      waiting = task;
-      base = after;
+      ++taken;
     });
-    if (waiting >= 0) fold(base, nullptr);
+    if (taken > 0) fold(bases[(taken - 1) % 2], nullptr);
   }
 
   void send_for(Block& block, const OuterBase& after, int64_t bytes, const CodeReader& reader) {
@@ -279,10 +279,11 @@ void run(const Transfer& t, const Canonical& c, const Plan& plan, char* memory) 
   Carver shared(memory + bytes * static_cast<size_t>(layout.workers));
   TaskShares shares(layout.workers, shared);
   shares.open(layout.tasks);
+  const int64_t some = TaskShares::some_of(c.item_count * layout.width);
   run_checked(t, layout.workers, [&](int index, int) {
     Carver carver(memory + bytes * static_cast<size_t>(index));
     Worker worker(t, c, layout, carver);
-    worker.run([&](auto&& f) { shares.run(index, f); });
+    worker.run([&](auto&& f) { shares.run(index, f, some); });
   });
 }
 
