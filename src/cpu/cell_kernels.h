@@ -365,9 +365,8 @@ struct CellKernels {
         to[cell * block.step] = result;
         continue;
       }
-      refused.cells[refused.count] = static_cast<uint32_t>(cell);
-      refused.offsets[refused.count] = cell * block.step;
-      if (++refused.count == room) return cell + 1;
+      refused.note(cell, cell * block.step);
+      if (refused.count == room) return cell + 1;
     }
     return end;
   }

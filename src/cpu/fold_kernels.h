@@ -86,6 +86,11 @@ struct Touched {
   int64_t* offsets = nullptr;
   uint32_t* cells = nullptr;
   int64_t count = 0;
+
+  void note(int64_t cell, int64_t offset) {
+    cells[count] = static_cast<uint32_t>(cell);
+    offsets[count++] = offset;
+  }
 };
 
 // Sums that are added up again because their accumulators refused.

@@ -34,12 +34,12 @@ struct Near {
 struct Beyond {
   static constexpr int kAhead = 32;
   static constexpr uint32_t kBytes = 768 * 1024;
-  static void send(const int64_t* cells, int64_t bytes) { send_for(cells, bytes); }
+  static void send(const void* cells, int64_t bytes) { send_for(cells, bytes); }
 };
 struct Far {
   static constexpr int kAhead = 128;
   static constexpr uint32_t kBytes = 2 * 1024 * 1024;
-  static void send(const int64_t* cells, int64_t bytes) { send_ahead(cells, bytes); }
+  static void send(const void* cells, int64_t bytes) { send_ahead(cells, bytes); }
 };
 
 // Calls f with the keys from the first on, as what they are.

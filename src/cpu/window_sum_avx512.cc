@@ -79,7 +79,9 @@ SOW_TARGET_AVX512 int64_t add_some(int64_t* cells, uint32_t* seen, const Id* ids
 #pragma GCC unroll 16
     for (int k = 0; k < kCount; ++k) {
       if constexpr (Reach::kAhead > 0) {
-        Reach::send(cells, static_cast<int64_t>(ids[i + k + Reach::kAhead]) * 8);
+        const auto next = static_cast<int64_t>(ids[i + k + Reach::kAhead]);
+        Reach::send(cells, next * 8);
+        if (Counts && std::is_same_v<Reach, Far>) Reach::send(seen, next * 4);
       }
       cells[ids[i + k]] += whole[k / 8][k % 8];
       if (Counts) ++seen[ids[i + k]];
@@ -141,7 +143,6 @@ SOW_TARGET_AVX512 int64_t add_keys(int64_t* cells, uint32_t* seen, const KeyedVa
 template <class T>
 struct SumEnd {
   __m512d unit;
-  Window window;
 
   SOW_TARGET_AVX512 __mmask8 write(const int64_t* cells, T* to) const {
     const __m512i cell = _mm512_loadu_si512(cells);
@@ -181,23 +182,66 @@ struct SumEnd {
   }
 };
 
-template <class T>
+// Eight sums or means where updates are counted. Writes those that were met and are finite sums
+// which a float64 holds, rounded once before they are divided; says which the others are.
+template <class T, Reduce R>
+struct CountedEnd {
+  __m512d unit;
+  bool self, minus_zeros;
+
+  SOW_TARGET_AVX512 __mmask8 write(const int64_t* cells, const uint32_t* counts, T* to) const {
+    constexpr int kSpecial = 0x99;  // NaN and infinities
+    const __m512i cell = _mm512_loadu_si512(cells);
+    const __m256i seen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(counts));
+    const __mmask8 met = _mm256_test_epi32_mask(seen, seen);
+    const __m512d sum = _mm512_maskz_cvtepi64_pd(0xff, cell);
+    __mmask8 plain = _mm512_cmp_pd_mask(_mm512_abs_pd(sum), _mm512_set1_pd(0x1p53), _CMP_LT_OQ);
+    if (minus_zeros) plain &= _mm512_test_epi64_mask(cell, cell);
+    __m512d total = _mm512_mul_pd(sum, unit);
+    if (self) {
+      const __m256 old = load(to);
+      plain &= static_cast<__mmask8>(~_mm256_fpclass_ps_mask(old, kSpecial));
+      total = _mm512_add_pd(_mm512_maskz_cvtps_pd(0xff, old), total);
+    }
+    if constexpr (R == Reduce::mean) {
+      const __m256i count = _mm256_add_epi32(seen, _mm256_set1_epi32(self));
+      total = _mm512_div_pd(total, _mm512_maskz_cvtepu32_pd(0xff, count));
+    }
+    store(to, met & plain, total);
+    return static_cast<__mmask8>(met & ~plain);
+  }
+};
+
+template <class T, Reduce R>
 SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, const Block& block,
                                  int64_t begin, int64_t end, Window window, Touched& refused,
                                  int64_t room) {
-  using Plain = WindowLoops<T, Reduce::add>;
-  if (seen != nullptr || block.step != 1 || !block.include_self) {
+  using Plain = WindowLoops<T, R>;
+  // With old values, what is not divided is rounded once.
+  const bool counted = seen != nullptr && (R == Reduce::mean || !block.include_self);
+  const bool summed = seen == nullptr && R == Reduce::add && block.include_self;
+  if (block.step != 1 || !(counted || summed)) {
     return Plain::finish(cells, seen, block, begin, end, window, refused, room);
   }
-  const SumEnd<T> each{_mm512_set1_pd(std::ldexp(1.0, window.exponent)), window};
+  const __m512d unit = _mm512_set1_pd(std::ldexp(1.0, window.exponent));
   T* to = reinterpret_cast<T*>(block.first);
   int64_t i = begin;
-  for (; i + 8 <= end; i += 8) {
-    if (refused.count + 8 >= room) break;  // one by one, so that it can stop where room ends
-    for (uint32_t left = each.write(cells + i, to + i); left != 0; left &= left - 1) {
+  // Near the end of the room one by one, so that it can stop there.
+  for (; i + 8 <= end && refused.count + 8 < room; i += 8) {
+    uint32_t left;
+    if (counted) {
+      const CountedEnd<T, R> each{unit, block.include_self, window.minus_zeros};
+      left = each.write(cells + i, seen + i, to + i);
+    } else {
+      left = SumEnd<T>{unit}.write(cells + i, to + i);
+    }
+    for (; left != 0; left &= left - 1) {
       const int64_t cell = i + __builtin_ctz(left);
-      refused.cells[refused.count] = static_cast<uint32_t>(cell);
-      refused.offsets[refused.count++] = cell;
+      if (counted) {
+        Plain::finish(cells, seen, block, cell, cell + 1, window, refused, room);
+      } else {
+        refused.note(cell, cell);
+      }
     }
   }
   return Plain::finish(cells, seen, block, i, std::min(end, i + 7), window, refused, room);
@@ -211,7 +255,7 @@ void use_avx512(WindowKernels& kernels) {
   kernels.add = add<T>;
   kernels.add_keys = add_keys<T>;
   use_avx512<T>(kernels.wide, kernels.counts);
-  if (!kernels.counts) kernels.finish = finish<T>;
+  kernels.finish = kernels.counts ? finish<T, Reduce::mean> : finish<T, Reduce::add>;
 }
 template void use_avx512<float>(WindowKernels& kernels);
 template void use_avx512<float16>(WindowKernels& kernels);

@@ -101,9 +101,8 @@ struct WideLoops {
       const CellEnd what = end(states[i], cells, i, counted, block.include_self, result);
       if (what == CellEnd::write) place = result;
       if (what != CellEnd::refuse) continue;
-      refused.cells[refused.count] = static_cast<uint32_t>(i);
-      refused.offsets[refused.count] = i * block.step;
-      if (++refused.count == room) return i + 1;
+      refused.note(i, i * block.step);
+      if (refused.count == room) return i + 1;
     }
     return end_cell;
   }

@@ -204,8 +204,7 @@ SOW_TARGET_AVX512 int64_t finish_eights(const Cells& cells, const Block& block, 
         end_eight<T, R, Counted>(states + 2 * i, cells.counts + i, to + i, block.include_self);
     for (; left != 0; left &= left - 1) {
       const int64_t cell = i + __builtin_ctz(left);
-      refused.cells[refused.count] = static_cast<uint32_t>(cell);
-      refused.offsets[refused.count++] = cell;
+      refused.note(cell, cell);
     }
   }
   return i;
