@@ -48,10 +48,13 @@ CodeReader::CodeReader(const Transfer& t, const Canonical& c, const FoldKernels&
       places_(places),
       reader_(t, c, kernels),
       decodes_(is_one_run(t, c, places)),
-      plain_(decodes_ && t.src.data != nullptr && is_dense(c) && !t.negate) {}
+      plain_(is_plain(t, c, places)) {}
 
 bool CodeReader::can_decode(const Transfer& t, const Canonical& c, const PlaceCode& places) {
   return is_one_run(t, c, places) && c.items.size() == 1 && c.items[0].dst == 0;
+}
+bool CodeReader::is_plain(const Transfer& t, const Canonical& c, const PlaceCode& places) {
+  return is_one_run(t, c, places) && t.src.data != nullptr && is_dense(c) && !t.negate;
 }
 bool CodeReader::can_check(const Transfer& t, const Canonical& c, const PlaceCode& places) {
   return is_one_run(t, c, places);

@@ -23,6 +23,9 @@ class CodeReader {
   // And items are one axis.
   static bool can_decode(const Transfer&, const Canonical&, const PlaceCode&);
 
+  // Whether values_of() gives them.
+  static bool is_plain(const Transfer&, const Canonical&, const PlaceCode&);
+
   // Where it decodes, keys are checked when asked: reading stops at a bad one.
   static bool can_check(const Transfer&, const Canonical&, const PlaceCode&);
   void check_keys() { checks_ = decodes_ && transfer_.bounds == Bounds::error; }

@@ -18,18 +18,18 @@ uint32_t first_of(const Singles& singles, uint32_t cell) {
 
 }  // namespace
 
-SinglesFold::SinglesFold(const FoldKernels& kernels, int64_t places, int64_t updates,
+SinglesFold::SinglesFold(const FoldKernels& kernels, int64_t places, const Room& room,
                          Carver& carver)
     : kernels_(kernels),
       places_(places),
-      most_(std::min(2 * places, updates)),
-      cells_(carver.take<uint32_t>(most_)),
-      values_(carver.take<char>(most_ * kernels.value_size)),
-      stamps_(carver.take<char>(places * static_cast<int64_t>(sizeof(uint32_t)))),
-      again_(carver.take<uint32_t>(most_ + 1)),
-      olds_(carver.take<char>(most_ * kernels.value_size)),
-      slots_(carver.take<uint32_t>(most_)),
-      fold_(kernels, std::min(places, updates), std::min(places, updates), 1, carver) {
+      most_(room.updates),
+      cells_(carver.take<uint32_t>(room.updates)),
+      values_(carver.take<char>(room.values * kernels.value_size)),
+      stamps_(carver.take<char>(places * room.stamp)),
+      again_(carver.take<uint32_t>(room.updates + 1)),
+      olds_(carver.take<char>(room.updates * kernels.value_size)),
+      slots_(carver.take<uint32_t>(room.updates)),
+      fold_(kernels, room.folded, room.folded, 1, carver) {
   batch_.cells = carver.take<uint32_t>(kTileItems);
   batch_.values = carver.take<char>(int64_t{kTileItems} * kernels.value_size);
   offsets_ = carver.take<int64_t>(kTileItems);
@@ -51,14 +51,19 @@ void SinglesFold::run(const Block& block, const char* values, int64_t count) {
 // Numbers grow from block to block, so that stamps are emptied only when there are none left: of 16
 // bits now and then, where that is no more than so many bytes an update, but half as many lines of
 // the cache are met then.
-void SinglesFold::number(Singles& singles) {
+int SinglesFold::stamp_size(int64_t places, int64_t updates) {
   constexpr int64_t kEmptied = 16;
-  const int64_t blocks = UINT16_MAX / std::max<int64_t>(singles.count, 1);
-  const bool narrow = places_ * 2 <= kEmptied * blocks * singles.count;
+  const int64_t blocks = UINT16_MAX / std::max<int64_t>(updates, 1);
+  return places * 2 <= kEmptied * blocks * updates ? sizeof(uint16_t) : sizeof(uint32_t);
+}
+
+void SinglesFold::number(Singles& singles) {
+  const int size = stamp_size(places_, singles.count);
+  const bool narrow = size == sizeof(uint16_t);
   const uint64_t most = narrow ? UINT16_MAX : UINT32_MAX;
   const auto count = static_cast<uint64_t>(singles.count);
   if (next_ == 0 || narrow != narrow_ || next_ + count - 1 > most) {
-    std::memset(stamps_, 0, static_cast<size_t>(places_) * (narrow ? 2 : 4));
+    std::memset(stamps_, 0, static_cast<size_t>(places_ * size));
     narrow_ = narrow;
     next_ = 1;
   }

@@ -12,17 +12,26 @@ namespace sow::detail {
 class SinglesFold {
  public:
   // Of blocks with up to `places` places; `updates`: of all blocks together.
-  SinglesFold(const FoldKernels& kernels, int64_t places, int64_t updates, Carver& carver);
+  SinglesFold(const FoldKernels& kernels, int64_t places, int64_t updates, Carver& carver)
+      : SinglesFold(kernels, places, Room{std::min(2 * places, updates), std::min(places, updates)},
+                    carver) {}
+  // Of blocks that have this many updates each, no more than there are places, by cells() where
+  // values are `in_place`.
+  static SinglesFold for_each_of(const FoldKernels& kernels, int64_t places, int64_t updates,
+                                 bool in_place, Carver& carver) {
+    return SinglesFold(
+        kernels, places,
+        Room{updates, updates / 2 + 1, in_place ? 0 : updates, stamp_size(places, updates)},
+        carver);
+  }
   // Once, before the first block.
   void clear() {
     fold_.clear();
     next_ = 0;
   }
 
-  // The codes of a block's updates can be written here, if there are no more than so many.
+  // The codes of a block's updates are written here, then folded.
   uint32_t* cells() { return cells_; }
-  int64_t room() const { return most_; }
-  // Folds them.
   void run(const Block& block, const char* values, int64_t count);
 
   // walk(f) calls f(cells, values, count) with the updates of the block in source order, `count` in
@@ -44,6 +53,15 @@ class SinglesFold {
  private:
   static constexpr uint32_t kSlot = uint32_t{1} << 31;
 
+  struct Room {
+    int64_t updates, folded;
+    int64_t values = updates;
+    int stamp = sizeof(uint32_t);
+  };
+  SinglesFold(const FoldKernels& kernels, int64_t places, const Room& room, Carver& carver);
+
+  // Of a stamp for so many updates a block.
+  static int stamp_size(int64_t places, int64_t updates);
   void number(Singles& singles);
   void fold_listed(const Singles& singles, int64_t listed);
 

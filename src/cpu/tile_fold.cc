@@ -67,7 +67,10 @@ class Worker {
     if (layout.way == Way::block)
       block_.emplace(kernels_, window_kernels(t.dtype, t.reduce), layout.cells, c.item_count,
                      carver);
-    if (layout.way == Way::sparse) singles_.emplace(kernels_, layout.cells, c.item_count, carver);
+    if (layout.way == Way::sparse) {
+      singles_.emplace(SinglesFold::for_each_of(kernels_, layout.cells, c.item_count,
+                                                CodeReader::is_plain(t, c, layout.places), carver));
+    }
     if (layout.way == Way::mapped) {
       map_.emplace(layout.places, c.item_count, layout.hashed, carver);
       cells_.emplace(kernels_, layout.cells, layout.touched, layout.width, carver);
