@@ -28,6 +28,22 @@ struct Layout {
   bool narrow;  // so many cells that sums have windows only
 };
 
+// What a worker's fold must be ready for: shares that are merged hold accumulators as well.
+int64_t fold_updates(const Layout& layout) {
+  return layout.workers > 1 ? INT64_MAX : layout.updates;
+}
+
+size_t worker_bytes(const Layout& layout) {
+  Carver carver(nullptr);
+  if (layout.moves) {
+    LastUpdates updates(layout.places.count(), carver);
+    return carver.used();
+  }
+  BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
+                 carver, layout.narrow);
+  return carver.used();
+}
+
 Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   Layout layout{fold_kernels(t.dtype, t.reduce),
                 window_kernels(t.dtype, t.reduce),
@@ -41,12 +57,8 @@ Layout layout_of(const Transfer& t, const Canonical& c, int threads) {
   if (layout.updates < tuning::kSerialUpdates) layout.workers = 1;
   layout.narrow = layout.window != nullptr && layout.places.count() > tuning::kWideCells &&
                   k_partition.supports(t, c);
+  if (worker_bytes(layout) * layout.workers > workspace_allowed(t, c)) layout.workers = 1;
   return layout;
-}
-
-// What a worker's fold must be ready for: shares that are merged hold accumulators as well.
-int64_t fold_updates(const Layout& layout) {
-  return layout.workers > 1 ? INT64_MAX : layout.updates;
 }
 
 class PrivateFold {
@@ -255,17 +267,6 @@ class PrivateMoves {
   std::array<std::optional<LastUpdates>, kMostWorkers> found_;
 };
 
-size_t worker_bytes(const Layout& layout) {
-  Carver carver(nullptr);
-  if (layout.moves) {
-    LastUpdates updates(layout.places.count(), carver);
-    return carver.used();
-  }
-  BlockFold fold(*layout.kernels, layout.window, layout.places.count(), fold_updates(layout),
-                 carver, layout.narrow);
-  return carver.used();
-}
-
 bool supports(const Transfer& t, const Canonical& c) {
   if (!is_fold(t)) return false;
   const Layout layout = layout_of(t, c, 1);
@@ -303,7 +304,7 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
            updates * update;
   }
   const bool counts = layout.window == nullptr && layout.kernels->open_extremes == nullptr;
-  const double cell = counts ? tuning::kMergeNs : tuning::join_ns(bytes);
+  const double cell = counts ? tuning::kMergeNs : tuning::kJoinNs;
   const double far = all > tuning::kFarBytes ? all * tuning::kJoinFarByteNs : 0;
   return size + tuning::kCallNs + tuning::kTeamNs + cells * cell + far +
          updates * update / layout.workers;

@@ -189,9 +189,11 @@ inline constexpr BlockNs kExtremeBlock = {1.9, 2.0};
 inline constexpr BlockNs kOftenBlock = {0.7, 2.0};
 
 // Emptying, merging and writing a cell that each of two workers has: 10^6 float32 sums to 500,000
-// places 0.72 ms, 2^22 to 524,288, 2^20 and 2^21 places 2.5, 3.4 and 5.5 (2026-11-16). What all of
-// them have may leave the third-level cache.
-inline double join_ns(double bytes) { return bytes <= 512e3 ? 0.4 : 0.8; }
+// places 0.72 ms, 2^22 to 524,288, 2^20 and 2^21 places 2.5, 3.4 and 5.5 (2026-11-16). That is 0.4
+// for few cells, but cores that are far from each other take twice as long or more for all of it:
+// 100,000 to 50,000 places 68 us in one minute and 150 in another, on one thread 86. What all
+// workers have may leave the third-level cache.
+inline constexpr double kJoinNs = 0.8;
 inline constexpr double kJoinFarByteNs = 0.04;
 inline constexpr double kFarBytes = 24e6;
 
