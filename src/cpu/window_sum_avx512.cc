@@ -212,6 +212,33 @@ struct CountedEnd {
   }
 };
 
+// Near the end of the room one by one, so that it can stop there.
+template <class T>
+SOW_TARGET_AVX512 int64_t finish_sums(const int64_t* cells, T* to, int64_t i, int64_t end,
+                                      __m512d unit, Touched& refused, int64_t room) {
+  const SumEnd<T> each{unit};
+  for (; i + 8 <= end && refused.count + 8 < room; i += 8) {
+    for (uint32_t left = each.write(cells + i, to + i); left != 0; left &= left - 1) {
+      const int64_t cell = i + __builtin_ctz(left);
+      refused.note(cell, cell);
+    }
+  }
+  return i;
+}
+template <class T, Reduce R>
+SOW_TARGET_AVX512 int64_t finish_counted(const int64_t* cells, const uint32_t* seen,
+                                         const Block& block, int64_t i, int64_t end, __m512d unit,
+                                         Window window, Touched& refused, int64_t room) {
+  T* to = reinterpret_cast<T*>(block.first);
+  const CountedEnd<T, R> each{unit, block.include_self, window.minus_zeros};
+  for (; i + 8 <= end && refused.count + 8 < room; i += 8) {
+    for (uint32_t left = each.write(cells + i, seen + i, to + i); left != 0; left &= left - 1) {
+      const int64_t cell = i + __builtin_ctz(left);
+      WindowLoops<T, R>::finish(cells, seen, block, cell, cell + 1, window, refused, room);
+    }
+  }
+  return i;
+}
 template <class T, Reduce R>
 SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, const Block& block,
                                  int64_t begin, int64_t end, Window window, Touched& refused,
@@ -224,26 +251,10 @@ SOW_TARGET_AVX512 int64_t finish(const int64_t* cells, const uint32_t* seen, con
     return Plain::finish(cells, seen, block, begin, end, window, refused, room);
   }
   const __m512d unit = _mm512_set1_pd(std::ldexp(1.0, window.exponent));
-  T* to = reinterpret_cast<T*>(block.first);
-  int64_t i = begin;
-  // Near the end of the room one by one, so that it can stop there.
-  for (; i + 8 <= end && refused.count + 8 < room; i += 8) {
-    uint32_t left;
-    if (counted) {
-      const CountedEnd<T, R> each{unit, block.include_self, window.minus_zeros};
-      left = each.write(cells + i, seen + i, to + i);
-    } else {
-      left = SumEnd<T>{unit}.write(cells + i, to + i);
-    }
-    for (; left != 0; left &= left - 1) {
-      const int64_t cell = i + __builtin_ctz(left);
-      if (counted) {
-        Plain::finish(cells, seen, block, cell, cell + 1, window, refused, room);
-      } else {
-        refused.note(cell, cell);
-      }
-    }
-  }
+  const int64_t i =
+      counted
+          ? finish_counted<T, R>(cells, seen, block, begin, end, unit, window, refused, room)
+          : finish_sums(cells, reinterpret_cast<T*>(block.first), begin, end, unit, refused, room);
   return Plain::finish(cells, seen, block, i, std::min(end, i + 7), window, refused, room);
 }
 
