@@ -169,8 +169,9 @@ class Partition {
       return reader.read_runs(
           base, first, last,
           [&](const char* keys, bool wide, const KeyRun& run, const char* values, int count) {
-            scan(values, count);
-            return hand.deal_keys(keys, wide, run, values, count);
+            const bool good = hand.deal_keys(keys, wide, run, values, count);
+            scan(values, count);  // which are near now
+            return good;
           });
     }
     bool good = true;
