@@ -108,7 +108,8 @@ struct RowJob {
   const uint32_t* codes = nullptr;
   const uint32_t* begins = nullptr;
   const uint32_t* places = nullptr;
-  int64_t items = 0;  // in all segments
+  int64_t items = 0;       // in all segments
+  bool far_lists = false;  // codes, begins and places are in memory, not in a cache
   char* dst = nullptr;
   int64_t dst_base = 0, dst_step = 1, dst_column = 1;
   int64_t first_column = 0, last_column = 1;

@@ -152,6 +152,7 @@ class Worker {
     job.codes = held_->codes();
     job.begins = order_->begins.data();
     job.places = order_->keys.data();
+    job.far_lists = true;
     job.items = static_cast<int64_t>(order_->positions.size());
     segments = static_cast<int64_t>(order_->begins.size()) - 1;
     return job;

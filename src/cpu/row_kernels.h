@@ -6,6 +6,7 @@
 
 #include "core/isa.h"
 #include "cpu/cell_kernels.h"
+#include "cpu/row_scout.h"
 #include "cpu/row_state.h"
 #include "cpu/row_tile.h"
 
@@ -246,7 +247,9 @@ struct RowKernels {
         width % kTileColumns == 0 ? whole : tile_kernel(width % kTileColumns, 0);
     tile.include_self = job.include_self;
     if (width <= kTileColumns && last - first > kFarRows) fetch_first(job, job.begins[first]);
+    RowScout scout(job, first, last, static_cast<int64_t>(sizeof(T)));
     for (int64_t s = first; s < last; ++s) {
+      if (job.far_lists) scout.look_from(s);
       RowRange range{job.begins[s], job.begins[s + 1], 0, 0};
       if (range.begin == range.end) continue;
       tile.codes = job.codes + range.begin;
