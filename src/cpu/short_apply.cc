@@ -30,12 +30,13 @@ template <class T, Reduce R>
 
 // Columns == 0: as many as the items say.
 template <class T, Reduce R, int Columns>
-[[gnu::always_inline]] inline void apply(char* dst, int64_t step, const ShortItems& items) {
+[[gnu::always_inline]] inline void apply(char* dst, int64_t step, const ShortItems& given) {
+  const ShortItems items = given;  // which nothing that is written can change
   const int columns = Columns == 0 ? items.columns : Columns;
   for (int64_t i = 0; i < items.count; ++i) {
     const T* from = reinterpret_cast<const T*>(items.src + items.items[i] * items.step);
     T* to = reinterpret_cast<T*>(dst + items.rows[i] * step);
-    __builtin_prefetch(dst + items.rows[i + kShortAhead] * step, 1);
+    send_for_short_rows(dst, step, items, i);
     // Read before anything is written, so that it is clear that they do not overlap.
     T row[Columns == 0 ? kShortColumns : Columns];
     for (int c = 0; c < columns; ++c) row[c] = folded<T, R>(to[c], from[c]);

@@ -45,13 +45,14 @@ SOW_TARGET_AVX512 inline __m512i mirrored(__m512i bits) {
 }
 
 template <Reduce R, int Columns>
-SOW_TARGET_AVX512 void apply_extremes(char* dst, int64_t step, const ShortItems& items) {
+SOW_TARGET_AVX512 void apply_extremes(char* dst, int64_t step, const ShortItems& given) {
+  const ShortItems items = given;  // which nothing that is written can change
   using Row = RowVector<Columns>;
   const __mmask16 in = Row::lanes(items.columns);
   const __m512i quiet = _mm512_set1_epi32(0x7fc00000);
   for (int64_t i = 0; i < items.count; ++i) {
     char* to = dst + items.rows[i] * step;
-    _mm_prefetch(dst + items.rows[i + kShortAhead] * step, _MM_HINT_T0);
+    send_for_short_rows(dst, step, items, i);
     const __m512i value = Row::load(items.src + items.items[i] * items.step, in);
     const __m512i old = Row::load(to, in);
     const __m512i a = mirrored(value), b = mirrored(old);

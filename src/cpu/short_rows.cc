@@ -96,10 +96,9 @@ class ShortRows {
   }
 
   // Keys that are looked at together: nobody sends for the first rows that are kept of them. 2^23
-  // elements in rows of 2, 4 and 8 took 9.1, 5.0 and 3.5 ms by 512, 16 rows ahead; 8.8, 4.7 and 3.1
-  // by 2,048, 24 ahead; as long 32 ahead or by 4,096, and longer 48 ahead (2 cores of a Zen 4 class
-  // EPYC, 2026-11-16).
-  static constexpr int64_t kItems = 2048;
+  // elements in rows of 2, 4 and 8 took 6.7, 3.7 and 2.5 ms by 2,048, 6.6, 3.7 and 2.3 by 4,096,
+  // and 6.6, 3.6 and 2.3 by 8,192 (2 cores of a Zen 4 class EPYC, 2026-11-16).
+  static constexpr int64_t kItems = 8192;
   struct Kept {
     uint32_t items[kItems + kShortAhead];
     uint32_t rows[kItems + kShortAhead];
@@ -120,6 +119,7 @@ class ShortRows {
     items.src = transfer_.src.data + base_.src * size_;
     items.step = (canonical_.items.empty() ? 0 : canonical_.items[0].src) * size_;
     items.columns = columns_;
+    items.far = canonical_.item_count * columns_ * size_ > tuning::kShortNearBytes;
     return items;
   }
 
@@ -246,9 +246,13 @@ double cost(const Transfer& t, const Canonical& c, int threads) {
   const double size = static_cast<double>(size_of(t.dtype)), bytes = items * row * size;
   const bool plain = layout.in_place && is_floating(t.dtype) && t.dtype != DType::float32;
   const double column = plain ? tuning::kShortPlainNs : tuning::kShortColumnNs;
+  const double cell = layout.in_place ? 0
+                      : t.dtype == DType::float32 && t.reduce == Reduce::add
+                          ? tuning::kShortCellNs
+                          : tuning::kShortPlainCellNs;
   const double reach = (layout.in_place ? size : 8) * cells / layout.workers;
   const double each = items * (tuning::kShortRowNs + column * row + tuning::miss_ns(reach)) +
-                      (layout.in_place ? 0 : cells * tuning::kShortCellNs) +
+                      cells * cell +
                       (bytes > tuning::kCachedBytes ? bytes * tuning::kShortFarByteNs : 0);
   return over_budget(t, c, workspace(t, c, threads)) + tuning::kCallNs + tuning::kShortNs +
          (layout.in_place ? 0 : tuning::kShortWindowNs) +

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/exact_sum.h"
+#include "cpu/touch.h"
 #include "sow/dtype.h"
 #include "sow/reduce.h"
 
@@ -20,8 +21,26 @@ struct ShortItems {
   const uint32_t* rows = nullptr;  // so many more may be read, to send for them: kShortAhead
   int64_t count = 0;
   int columns = 1;
+  bool far = true;  // not everything is in the second-level cache
 };
-inline constexpr int kShortAhead = 24;
+
+// Rows are sent for twice, into the second-level cache first. What is read one after the other is
+// sent for too: the hardware foresees it by itself, but only while it finds that it guesses well,
+// and rows here and there teach it otherwise. So many rows ahead, and bytes of items and of keys.
+// 2^23 elements in rows of 2, 4 and 8 took 8.4, 5.1 and 3.5 ms with rows sent for once, 24 ahead;
+// 7.0, 4.0 and 2.7 so; 7.6, 4.9 and 3.5 without the items, 7.3, 4.6 and 3.2 with the keys alone;
+// as long 60 or 120 rows ahead (2 cores of a Zen 4 class EPYC, 2026-11-16).
+inline constexpr int kShortAhead = 80, kShortNear = 16;
+inline constexpr int64_t kShortSourceBytes = 8192, kShortKeyBytes = 16384;
+
+// For what items after item i need: rows at `rows`, `bytes` apart.
+[[gnu::always_inline]] inline void send_for_short_rows(const void* rows, int64_t bytes,
+                                                       const ShortItems& items, int64_t i) {
+  send_for(rows, items.rows[i + kShortNear] * bytes);
+  if (!items.far) return;
+  send_ahead(rows, items.rows[i + kShortAhead] * bytes);
+  send_ahead(items.src, items.items[i] * items.step + kShortSourceBytes);
+}
 
 // Cells count units of 2^exponent. Terms are whole numbers of them, up to a limit that lets no sum
 // overflow.

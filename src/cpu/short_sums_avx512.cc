@@ -54,18 +54,20 @@ template <class T>
   return add_short_row(cells, from, items.rows[i], items.columns, window, rests);
 }
 
+// The compiler takes it that cells could be anything, what the items say included: so that is
+// copied where no cell can be.
 // `Pieces` of eight columns, the last of them under a mask unless Whole.
 template <class T, int Pieces, bool Whole>
-SOW_TARGET_AVX512 bool add_eights(int64_t* cells, const ShortItems& items,
+SOW_TARGET_AVX512 bool add_eights(int64_t* cells, const ShortItems& given,
                                   const ShortWindow& window, ShortRests& rests) {
+  const ShortItems items = given;
   const __m512d scale = _mm512_set1_pd(window.scale), limit = _mm512_set1_pd(window.limit);
   const int64_t columns = Whole ? 8 * Pieces : items.columns, step = items.step;
   const auto tail = static_cast<__mmask8>(Whole ? 0xff : 0xff >> (8 * Pieces - columns));
   for (int64_t i = 0; i < items.count; ++i) {
     const auto* from = reinterpret_cast<const T*>(items.src + items.items[i] * step);
     int64_t* to = cells + items.rows[i] * columns;
-    _mm_prefetch(reinterpret_cast<const char*>(cells + items.rows[i + kShortAhead] * columns),
-                 _MM_HINT_T0);
+    send_for_short_rows(cells, columns * int64_t{8}, items, i);
     __m512i units[Pieces];
     uint32_t strange = 0;
 #pragma GCC unroll 2
@@ -74,7 +76,7 @@ SOW_TARGET_AVX512 bool add_eights(int64_t* cells, const ShortItems& items,
       strange |= to_units(load_eight(from + 8 * p, in), scale, limit, units[p]);
     }
     if (__builtin_expect(strange != 0, 0)) {
-      if (!add_slowly<T>(cells, items, i, window, rests)) return false;
+      if (!add_slowly<T>(cells, given, i, window, rests)) return false;
       continue;
     }
 #pragma GCC unroll 2
@@ -90,19 +92,19 @@ SOW_TARGET_AVX512 bool add_eights(int64_t* cells, const ShortItems& items,
   return true;
 }
 
-SOW_TARGET_AVX512 bool add_fours(int64_t* cells, const ShortItems& items, const ShortWindow& window,
+SOW_TARGET_AVX512 bool add_fours(int64_t* cells, const ShortItems& given, const ShortWindow& window,
                                  ShortRests& rests) {
+  const ShortItems items = given;
   const __m256d scale = _mm256_set1_pd(window.scale), limit = _mm256_set1_pd(window.limit);
   const int64_t step = items.step;
   for (int64_t i = 0; i < items.count; ++i) {
     const auto* from = reinterpret_cast<const float*>(items.src + items.items[i] * step);
     auto* to = reinterpret_cast<__m256i*>(cells + items.rows[i] * int64_t{4});
-    _mm_prefetch(reinterpret_cast<const char*>(cells + items.rows[i + kShortAhead] * int64_t{4}),
-                 _MM_HINT_T0);
+    send_for_short_rows(cells, 32, items, i);
     __m256i units;
     if (__builtin_expect(to_units(_mm256_cvtps_pd(_mm_loadu_ps(from)), scale, limit, units) != 0,
                          0)) {
-      if (!add_slowly<float>(cells, items, i, window, rests)) return false;
+      if (!add_slowly<float>(cells, given, i, window, rests)) return false;
       continue;
     }
     _mm256_storeu_si256(to, _mm256_add_epi64(units, _mm256_loadu_si256(to)));
@@ -110,19 +112,19 @@ SOW_TARGET_AVX512 bool add_fours(int64_t* cells, const ShortItems& items, const 
   return true;
 }
 
-SOW_TARGET_AVX512 bool add_twos(int64_t* cells, const ShortItems& items, const ShortWindow& window,
+SOW_TARGET_AVX512 bool add_twos(int64_t* cells, const ShortItems& given, const ShortWindow& window,
                                 ShortRests& rests) {
+  const ShortItems items = given;
   const __m128d scale = _mm_set1_pd(window.scale), limit = _mm_set1_pd(window.limit);
   const int64_t step = items.step;
   for (int64_t i = 0; i < items.count; ++i) {
     const char* from = items.src + items.items[i] * step;
     auto* to = reinterpret_cast<__m128i*>(cells + items.rows[i] * int64_t{2});
-    _mm_prefetch(reinterpret_cast<const char*>(cells + items.rows[i + kShortAhead] * int64_t{2}),
-                 _MM_HINT_T0);
+    send_for_short_rows(cells, 16, items, i);
     const __m128 both = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
     __m128i units;
     if (__builtin_expect(to_units(_mm_cvtps_pd(both), scale, limit, units) != 0, 0)) {
-      if (!add_slowly<float>(cells, items, i, window, rests)) return false;
+      if (!add_slowly<float>(cells, given, i, window, rests)) return false;
       continue;
     }
     _mm_storeu_si128(to, _mm_add_epi64(units, _mm_loadu_si128(to)));
@@ -157,6 +159,8 @@ SOW_TARGET_AVX512 int keep_rows(const ShortKeys& keys, int count, uint32_t* item
   __mmask8 good = 0xff;
   int found = 0;
   for (int i = 0; i < count; i += 16) {
+    send_ahead(from + i, kShortKeyBytes);
+    if (sizeof(K) == 8) send_ahead(from + i, kShortKeyBytes + 64);
     const uint32_t here = count - i >= 16 ? 0xffffu : (1u << (count - i)) - 1;
     const auto first = static_cast<__mmask8>(here), second = static_cast<__mmask8>(here >> 8);
     const __m256i one = rows_of(load_keys(from + i, first), extent, twice, first, good);

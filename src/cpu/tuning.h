@@ -153,22 +153,26 @@ inline constexpr RowNs kPlainRows = {20, 5, 0.06, 0.1};
 inline constexpr double kOrderRegionNs = 1500;
 inline constexpr double kCachedBytes = 16e6;
 
-// Short rows: one in so many terms may go aside. A call (64 rows of 4 int64 take 0.9 us, direct
-// 0.7), a window of sums beside it (float32 1.4 us, 2026-11-16), a key that is read, an item of a
-// row that is one's own, a column of it with vectors and without, a byte of it out of memory, a
-// cell that is emptied and written. 2^23 float32 sums to 2^20 places in rows of 2, 4, 8, 12 and 16
-// columns: 10.0, 5.9, 4.0, 3.2 and 5.6 ms, ordered 27, 12.9, 6.0, 4.2 and 3.4; maxima in rows of 2,
-// 4, 8 and 16 9.3, 5.1, 3.1 and 3.3, ordered 26, 12.2, 5.7 and 2.6 (2 cores of a Zen 4 class EPYC,
-// 2026-11-15).
+// Short rows: one in so many terms may go aside; items that take up more than so many bytes are
+// sent for. A call (64 rows of 4 int64 take 0.9 us, direct 0.7), a window of sums beside it
+// (float32 1.4 us), a key that is read, an item of a row that is one's own, a column of it with
+// vectors and without, a byte of it out of memory, a cell that is emptied and written by vectors
+// and without. 2^23 float32 sums to 2^20 places in rows of 2, 4, 8, 12 and 16
+// columns: 5.5, 3.1, 2.2, 2.3 and 2.1 ms, ordered 2.5 for 16; means in rows of 4 and 16 5.3
+// and 3.2, ordered 2.5 for 16; maxima in rows of 4 and 16 2.9 and 1.6, ordered 2.3 for 16; of
+// float64 in rows of 2, 4, 8 and 16 12.4, 11.2, 8.4 and 6.9, ordered 18.6, 6.4 and 3.8 for the last
+// three (2 cores of a Zen 4 class EPYC, 2026-11-16).
 inline constexpr int64_t kShortRests = 1024;
+inline constexpr int64_t kShortNearBytes = int64_t{1} << 20;
 inline constexpr double kShortNs = 300;
 inline constexpr double kShortWindowNs = 400;
 inline constexpr double kShortKeyNs = 0.4;
 inline constexpr double kShortRowNs = 0.8;
-inline constexpr double kShortColumnNs = 0.3;
-inline constexpr double kShortPlainNs = 1.5;
-inline constexpr double kShortFarByteNs = 0.08;
+inline constexpr double kShortColumnNs = 0.15;
+inline constexpr double kShortPlainNs = 1.2;
+inline constexpr double kShortFarByteNs = 0.03;
 inline constexpr double kShortCellNs = 0.5;
+inline constexpr double kShortPlainCellNs = 5;
 
 // A block of cells: an update, and what opening, emptying and writing a cell cost. Windows are
 // 64-bit integers, accumulators may refuse, the rest are single numbers. float32, float64 sums and
