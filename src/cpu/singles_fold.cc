@@ -23,6 +23,7 @@ SinglesFold::SinglesFold(const FoldKernels& kernels, int64_t places, const Room&
     : kernels_(kernels),
       places_(places),
       most_(room.updates),
+      stamp_(room.stamp),
       cells_(carver.take<uint32_t>(room.updates)),
       values_(carver.take<char>(room.values * kernels.value_size)),
       stamps_(carver.take<char>(places * room.stamp)),
@@ -58,7 +59,8 @@ int SinglesFold::stamp_size(int64_t places, int64_t updates) {
 }
 
 void SinglesFold::number(Singles& singles) {
-  const int size = stamp_size(places_, singles.count);
+  // There may be room for narrow ones only, which do for fewer updates too: some may be left out.
+  const int size = std::min(stamp_, stamp_size(places_, singles.count));
   const bool narrow = size == sizeof(uint16_t);
   const uint64_t most = narrow ? UINT16_MAX : UINT32_MAX;
   const auto count = static_cast<uint64_t>(singles.count);

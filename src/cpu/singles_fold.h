@@ -95,6 +95,7 @@ class SinglesFold {
 
   const FoldKernels& kernels_;
   int64_t places_, most_;
+  int stamp_;  // bytes that there are for one
   uint32_t* cells_;
   char* values_;
   char* stamps_;
