@@ -14,16 +14,26 @@
 namespace sow::detail {
 namespace {
 
+enum class Blocks { of_any_size, of_one_size };
+
 // Whole numbers, whose sums every way of adding gives.
-void run_blocks(int64_t places, const std::vector<int64_t>& counts) {
+void run_blocks(int64_t places, const std::vector<int64_t>& counts,
+                Blocks blocks = Blocks::of_any_size) {
   const FoldKernels& kernels = *fold_kernels(DType::float32, Reduce::add);
   int64_t most = 0;
   for (const int64_t count : counts) most = std::max(most, count);
+  const auto make = [&](Carver& carver) {
+    return blocks == Blocks::of_one_size
+               ? SinglesFold::for_each_of(kernels, places, most, false, carver)
+               : SinglesFold(kernels, places, most, carver);
+  };
   Carver measure(nullptr);
-  SinglesFold(kernels, places, most, measure);
-  std::vector<char> memory(measure.used() + 64, '\x5a');
-  Carver carver(memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
-  SinglesFold fold(kernels, places, most, carver);
+  make(measure);
+  constexpr size_t kBehind = 1 << 20;
+  std::vector<char> memory(measure.used() + 64 + kBehind, '\x5a');
+  char* const first = memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64;
+  Carver carver(first);
+  SinglesFold fold = make(carver);
   fold.clear();
   std::mt19937_64 random(11);
   std::vector<float> data(static_cast<size_t>(places)), expected;
@@ -46,6 +56,8 @@ void run_blocks(int64_t places, const std::vector<int64_t>& counts) {
       }
     });
     ASSERT_TRUE(data == expected) << count << " of " << places;
+    for (const char* at = first + measure.used(); at < memory.data() + memory.size(); ++at)
+      ASSERT_EQ(*at, '\x5a') << count << " of " << places << ": wrote past the workspace";
   }
 }
 
@@ -57,6 +69,12 @@ TEST(Singles, NumbersRunOut) {
 
 TEST(Singles, NarrowAndWideNumbersTakeTurns) {
   run_blocks(400000, {40000, 1000, 70000, 40000, 40000, 1000, 900000, 1000, 800000});
+}
+
+// Where some updates are left out.
+TEST(Singles, HaveRoomForFewer) {
+  run_blocks(40000, {5000, 100, 1, 0, 5000}, Blocks::of_one_size);
+  run_blocks(400000, {30000, 22000, 3, 29999, 10000}, Blocks::of_one_size);
 }
 
 template <class T>
