@@ -53,20 +53,10 @@ bool run_elements(const Transfer& t, const Canonical& c, Tasks&& tasks) {
       kernels.apply_to_block(block, codes, values, count);
     });
   };
-  // Each waits for the next one, which is sent for meanwhile.
-  OuterBase bases[2];
-  int64_t taken = 0;
-  tasks([&](int64_t position) {
-    OuterBase& after = bases[taken % 2];
-    after = outer_base(c, position);
-    if (taken > 0) {
-      apply(bases[(taken - 1) % 2], &after);
-    } else if (touched) {
-      touch(place_of(after), bytes);
-    }
-    ++taken;
-  });
-  if (taken > 0) apply(bases[(taken - 1) % 2], nullptr);
+  const auto begin = [&](const OuterBase& base) {
+    if (touched) touch(place_of(base), bytes);
+  };
+  walk_with_next(c, tasks, begin, apply);
   return true;
 }
 

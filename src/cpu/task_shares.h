@@ -7,6 +7,7 @@
 #include <new>
 
 #include "cpu/cell_fold.h"
+#include "transfer/canonical.h"
 
 namespace sow::detail {
 
@@ -49,5 +50,24 @@ class TaskShares {
   Next* next_;
   int64_t tasks_ = 0;
 };
+
+// Walks the outer positions that tasks(f) calls f with, each when the next one is known, so that it
+// can be sent for meanwhile: begin(first), then apply(position, next), which is null at the end.
+template <class Tasks, class Begin, class Apply>
+void walk_with_next(const Canonical& c, Tasks&& tasks, Begin&& begin, Apply&& apply) {
+  OuterBase bases[2];
+  int64_t taken = 0;
+  tasks([&](int64_t position) {
+    OuterBase& next = bases[taken % 2];
+    next = outer_base(c, position);
+    if (taken > 0) {
+      apply(bases[(taken - 1) % 2], &next);
+    } else {
+      begin(next);
+    }
+    ++taken;
+  });
+  if (taken > 0) apply(bases[(taken - 1) % 2], nullptr);
+}
 
 }  // namespace sow::detail

@@ -121,20 +121,10 @@ class Worker {
       }
       singles_->run(block, items, [&](auto&& f) { reader.read(base, 0, items, f); });
     };
-    // Each waits for the next one, which is sent for meanwhile.
-    OuterBase bases[2];
-    int64_t taken = 0;
-    tasks([&](int64_t task) {
-      OuterBase& after = bases[taken % 2];
-      after = outer_base(canonical_, task);
-      if (taken > 0) {
-        fold(bases[(taken - 1) % 2], &after);
-      } else if (touched) {
-        touch(place_of(after), bytes);
-      }
-      ++taken;
-    });
-    if (taken > 0) fold(bases[(taken - 1) % 2], nullptr);
+    const auto begin = [&](const OuterBase& base) {
+      if (touched) touch(place_of(base), bytes);
+    };
+    walk_with_next(canonical_, tasks, begin, fold);
   }
 
   void send_for(Block& block, const OuterBase& after, int64_t bytes, const CodeReader& reader) {

@@ -49,10 +49,6 @@ const WindowKernels* kernels_for(Reduce reduce) {
   return nullptr;
 }
 
-}  // namespace
-
-namespace {
-
 // Of the smallest value, or of none.
 int last_digit(const WindowRange& range, const WindowKernels& kernels, int none) {
   const uint32_t smallest = range.smallest_less_one + 1;  // 0 when all are zeros
