@@ -1,20 +1,23 @@
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel peers format clean test-gpu bench-gpu
+.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel docs peers format lint clean test-gpu test-jax bench-gpu
 
 help:
 	@echo "make demo         install what is missing, build, and run every example"
 	@echo "make test         every test: C++, Python, sanitizers, fuzzing, installed package"
 	@echo "make test-long    the same with ten times the random problems and longer fuzzing"
 	@echo "make test-gpu     the tests of the CUDA backend, on a machine with a GPU (PYTHON names the interpreter)"
+	@echo "make test-jax     the tests inside of JAX on its oldest supported, a middle and its newest version"
 	@echo "make bench-gpu    the race on this machine's GPU, beside PyTorch, JAX and CuPy"
 	@echo "make build        the library and its examples, into build/release"
 	@echo "make python       build the Python package and install it into .venv"
-	@echo "make wheel        a wheel for each Python found, into dist/, each tried in an empty environment"
+	@echo "make wheel        an sdist and a wheel for each Python found, into dist/, each tried in an empty environment"
+	@echo "                  (SOW_CUDA=ON: the wheel of the CUDA backend)"
+	@echo "make docs         the documentation site, into build/site (open build/site/index.html)"
 	@echo "make peers        install the libraries that tests and benchmarks compare with (about 7 GB)"
-	@echo "make bench        race every library that is installed; make bench-quick takes two minutes"
+	@echo "make bench        race every library that is installed, on the whole grid; make bench-quick takes two minutes"
 	@echo "make bench-strategies   each way of working by itself; make tune measures the planner's numbers"
-	@echo "make format       format every C++ file"
+	@echo "make format       format every C++ file; make lint reads the tree: clang-format, clang-tidy, ruff, shellcheck"
 	@echo "make clean        remove everything that was built (.venv stays)"
 
 demo: build
@@ -23,7 +26,7 @@ demo: build
 build:
 	@scripts/setup build
 	@test -f build/release/CMakeCache.txt || cmake --preset release -DSOW_BUILD_TESTS=OFF
-	@cmake --build --preset release --target sow examples
+	@cmake --build --preset release --target sow sow_static examples
 
 python:
 	@scripts/setup build python
@@ -32,21 +35,26 @@ python:
 	  --force-reinstall --config-settings=cmake.define.SOW_PREFIX="$(CURDIR)/build/stage" .
 
 test:
-	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)
+	@scripts/setup build test lint python $(if $(wildcard pyproject.toml),peers)
 	@.venv/bin/python scripts/test
 
 test-long:
-	@scripts/setup build test python $(if $(wildcard pyproject.toml),peers)
+	@scripts/setup build test browser lint python $(if $(wildcard pyproject.toml),peers)
 	@.venv/bin/python scripts/test --long
 
 test-gpu:
 	@scripts/test_gpu
+
+test-jax: python
+	@scripts/test_jax
 
 bench-gpu:
 	@scripts/bench_gpu
 
 bench bench-quick: python peers
 	@cd bench && ../.venv/bin/python -m race --out ../build/bench $(if $(filter bench-quick,$@),--quick)
+	@$(if $(filter bench-quick,$@),true,cd bench && ../.venv/bin/python -m race --only "grid*" --isa avx2 --out ../build/bench/avx2)
+	@$(if $(filter bench-quick,$@),true,.venv/bin/python bench/frameworks.py)
 
 # The programs of bench/*.cc, with Google Benchmark: one strategy at a time.
 bench-strategies tune:
@@ -60,12 +68,19 @@ wheel:
 	@scripts/setup build python
 	@scripts/wheel
 
+docs: python
+	@.venv/bin/python docs/site/build.py build/site
+
 peers:
 	@scripts/setup peers
 
 format:
 	@scripts/setup format
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i
+
+lint:
+	@scripts/setup build lint python
+	@.venv/bin/python scripts/lint
 
 clean:
 	@rm -rf build dist

@@ -1,7 +1,12 @@
 # Checks that are no GoogleTest: headers, flags, installation, examples, other CPUs, device code.
 
-# Every public header compiles alone, and none of them brings {fmt} or OpenMP to its users.
-file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include" include/sow/*.h)
+# Every public header compiles alone, and none of them brings OpenMP to its users.
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include" include/sow/*.h
+  include/sow/detail/*.h)
+find_package(MPI QUIET COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  list(REMOVE_ITEM headers sow/mpi.h)
+endif()
 set(alone "")
 foreach(header IN LISTS headers ITEMS sow/version.h)
   string(MAKE_C_IDENTIFIER "${header}" name)
@@ -9,17 +14,33 @@ foreach(header IN LISTS headers ITEMS sow/version.h)
   file(CONFIGURE OUTPUT "${file}" CONTENT [[
 #include "@header@"
 #include "@header@"
-#if defined(FMT_VERSION) || defined(_OMP_H) || defined(__OMP_H)
-#error "@header@ brings {fmt} or OpenMP to its users"
+#if defined(_OMP_H) || defined(__OMP_H)
+#error "@header@ brings OpenMP to its users"
 #endif
 ]] @ONLY)
   list(APPEND alone "${file}")
 endforeach()
 add_library(sow_headers OBJECT EXCLUDE_FROM_ALL ${alone})
 target_include_directories(sow_headers PRIVATE include "${PROJECT_BINARY_DIR}/include")
-target_link_libraries(sow_headers PRIVATE sow_flags)
+target_link_libraries(sow_headers PRIVATE sow_flags $<TARGET_NAME_IF_EXISTS:MPI::MPI_CXX>)
 add_test(NAME headers_alone
   COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target sow_headers)
+
+# Ranks of MPI on this machine, more of them than it has cores.
+if(MPI_CXX_FOUND)
+  add_executable(mpi_ranks tests/distributed/mpi/ranks.cc ${support})
+  target_include_directories(mpi_ranks PRIVATE tests)
+  target_link_libraries(mpi_ranks PRIVATE sow_internal MPI::MPI_CXX)
+  foreach(ranks IN ITEMS 1 3)
+    add_test(NAME mpi_${ranks} COMMAND "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+      $<TARGET_FILE:mpi_ranks>)
+    set_tests_properties(mpi_${ranks} PROPERTIES TIMEOUT 120 PROCESSORS 2 ENVIRONMENT
+      "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
+    list(APPEND check_names mpi_${ranks})
+  endforeach()
+else()
+  message(STATUS "No MPI was found: going on without the test of sow/mpi.h.")
+endif()
 
 add_test(NAME fast_math_refused
   COMMAND "${CMAKE_COMMAND}" -S "${PROJECT_SOURCE_DIR}" -B "${PROJECT_BINARY_DIR}/fast_math"
@@ -27,6 +48,21 @@ add_test(NAME fast_math_refused
     "-DCMAKE_CXX_FLAGS=-O2 -ffast-math")
 set_tests_properties(fast_math_refused PROPERTIES
   PASS_REGULAR_EXPRESSION "sow cannot be built with -ffast-math")
+
+# No name of a type means two things: under link-time optimisation the compiler sees every file at
+# once. Nothing is optimised, which makes it a matter of a minute.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  get_target_property(library_sources sow_objects SOURCES)
+  add_library(sow_one_definition SHARED EXCLUDE_FROM_ALL ${library_sources})
+  target_include_directories(sow_one_definition PRIVATE include src "${PROJECT_BINARY_DIR}/include")
+  target_link_libraries(sow_one_definition PRIVATE ${sow_needs})
+  target_compile_features(sow_one_definition PRIVATE cxx_std_20)
+  target_compile_options(sow_one_definition PRIVATE -O0 -flto -fPIC -fvisibility=hidden -w)
+  target_link_options(sow_one_definition PRIVATE -O0 -flto -Werror=odr -Werror=lto-type-mismatch)
+  add_test(NAME one_definition
+    COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target sow_one_definition)
+  list(APPEND check_names one_definition)
+endif()
 
 # A project of its own finds the installed package, through CMake and through pkg-config.
 add_test(NAME install_consumer

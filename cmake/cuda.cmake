@@ -1,14 +1,14 @@
 # The CUDA backend: a library of its own beside libsow.so, which loads it when a device is asked for.
-# Built where nvcc is found, so that one build serves machines with and without GPUs.
-#   SOW_CUDA                    AUTO, ON or OFF
+# One build serves machines with and without GPUs.
+#   SOW_CUDA                    ON, OFF, or AUTO: where nvcc is found
 #   CMAKE_CUDA_ARCHITECTURES    which GPUs to build for
 set(SOW_HAS_CUDA OFF)
-if(NOT SOW_CUDA STREQUAL "OFF")
+if(NOT SOW_CUDA MATCHES "^(OFF|0|NO|FALSE)$")
   find_program(SOW_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
   if(SOW_NVCC)
     set(SOW_HAS_CUDA ON)
-  elseif(SOW_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "SOW_CUDA=ON, but nvcc was not found.")
+  elseif(NOT SOW_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "SOW_CUDA=${SOW_CUDA}, but nvcc was not found.")
   else()
     message(STATUS "nvcc was not found: going on without CUDA.")
   endif()
@@ -34,7 +34,7 @@ endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*.cu src/cuda/*.cc)
+file(GLOB cuda_sources CONFIGURE_DEPENDS src/cuda/*/*.cu src/cuda/*/*.cc)
 add_library(sow_cuda MODULE ${cuda_sources} src/transfer/canonical.cc)
 set_target_properties(sow_cuda PROPERTIES
   POSITION_INDEPENDENT_CODE ON
@@ -52,17 +52,24 @@ if(SOW_WERROR)
     "$<$<COMPILE_LANGUAGE:CXX>:-Werror>" "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
 endif()
 target_link_libraries(sow_cuda PRIVATE CUDA::cudart_static)
-target_link_options(sow_cuda PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL)
-install(TARGETS sow_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT sow OPTIONAL)
+target_link_options(sow_cuda PRIVATE -Wl,--no-undefined -Wl,--exclude-libs,ALL
+  -Wl,-z,relro,-z,now,-z,noexecstack)
+if(SOW_INSTALL)
+  install(TARGETS sow_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT sow OPTIONAL)
+endif()
+
+# The wheel sow-cuda (packaging/cuda).
+install(TARGETS sow_cuda LIBRARY DESTINATION sow_cuda COMPONENT cuda-wheel EXCLUDE_FROM_ALL OPTIONAL)
 
 # `make test-gpu` builds these without the other tests, whose libraries a GPU machine may lack.
 if(SOW_BUILD_TESTS OR SOW_BUILD_GPU_TESTS)
   find_package(GTest REQUIRED)
   enable_testing()
-  file(GLOB cuda_test_files CONFIGURE_DEPENDS tests/cuda/*.cc tests/*.cc)
+  file(GLOB cuda_test_files CONFIGURE_DEPENDS tests/cuda/*.cc tests/cuda/*/*.cc tests/*.cc)
   add_executable(cuda_tests ${cuda_test_files} tests/transfer/random_transfer.cc tests/program/cases.cc)
   set_target_properties(cuda_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_include_directories(cuda_tests PRIVATE tests)
+  target_compile_options(cuda_tests PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-unused-result>")
   target_link_libraries(cuda_tests PRIVATE sow_internal GTest::gtest GTest::gtest_main CUDA::cudart_static)
   add_dependencies(cuda_tests sow_cuda)
   add_test(NAME cuda COMMAND cuda_tests "--gtest_output=xml:${PROJECT_BINARY_DIR}/results/cuda.xml")

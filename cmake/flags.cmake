@@ -9,8 +9,13 @@ if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}" MATCHES "(^| )(${forbid
     "every floating-point operation rounds as IEEE 754 says. Remove the flag.")
 endif()
 
+# Within another project the build type is that project's choice.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+  else()
+    message(STATUS "sow is built without optimisation: CMAKE_BUILD_TYPE is empty.")
+  endif()
 endif()
 
 set(CMAKE_CXX_STANDARD 20)
@@ -23,4 +28,14 @@ add_library(sow_flags INTERFACE)
 target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-ffp-contract=off>")
 if(SOW_WERROR)
   target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
+endif()
+
+# Hardening that costs nothing measurable: symbols are bound at load and their tables sealed, the stack
+# is guarded, and the C library checks the sizes that it can know. Sanitizers bring checks of their own.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>")
+  if(NOT build_type STREQUAL "DEBUG" AND NOT CMAKE_CXX_FLAGS MATCHES "_FORTIFY_SOURCE")
+    target_compile_options(sow_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  endif()
+  target_link_options(sow_flags INTERFACE "$<$<LINK_LANGUAGE:CXX>:-Wl,-z,relro,-z,now,-z,noexecstack>")
 endif()

@@ -1,6 +1,7 @@
 # One libFuzzer program for each tests/fuzz/*_fuzz.cc, run for SOW_FUZZ_SECONDS (30) by ctest.
 # One seed (SOW_FUZZ_SEED; 0 draws one) keeps `make test` the same from run to run; test-long draws.
-# The corpus it gathers stays in the build folder; tests/fuzz/corpus/<name> may hold first inputs.
+# The corpus it gathers stays in the build folder; tests/fuzz/corpus/<name> holds first inputs, where
+# there are any (of program_fuzz those that program_corpus writes).
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "The fuzz targets need clang: use the preset asan-ubsan-fuzz.")
 endif()
@@ -12,7 +13,7 @@ foreach(source IN LISTS fuzz_files)
   add_executable(${name} "${source}" ${support})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${fuzz_dir}")
   target_include_directories(${name} PRIVATE tests)
-  target_link_libraries(${name} PRIVATE sow_internal)
+  target_link_libraries(${name} PRIVATE sow_internal sow_test_flags)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set(corpus "${fuzz_dir}/corpus/${name}")
   file(MAKE_DIRECTORY "${corpus}")
@@ -25,3 +26,8 @@ foreach(source IN LISTS fuzz_files)
     $<TARGET_FILE:${name}> "-artifact_prefix=${fuzz_dir}/${name}-" "${corpus}" ${seeds})
   set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 7200)
 endforeach()
+
+add_executable(program_corpus EXCLUDE_FROM_ALL tests/fuzz/program_corpus.cc tests/program/cases.cc)
+set_target_properties(program_corpus PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${fuzz_dir}")
+target_include_directories(program_corpus PRIVATE tests)
+target_link_libraries(program_corpus PRIVATE sow_internal)

@@ -25,7 +25,7 @@ int main() {
 
   std::string complaint;
   try {
-    diagonal_scatter(input, two);
+    (void)diagonal_scatter(input, two);
   } catch (const sow::Error& error) {
     complaint = error.what();
   }

@@ -34,7 +34,9 @@ int main() {
   const Tensor forward = index_add(Tensor::zeros({4}, DType::float32), 0, to, weights);
   const Tensor reversed =
       index_add(Tensor::zeros({4}, DType::float32), 0, to.flip(0), weights.flip(0));
-  std::cout << "1e8 + 1 - 1e8 at node 2, edges in both orders\n" << forward << "\n" << reversed << "\n";
+  std::cout << "1e8 + 1 - 1e8 at node 2, edges in both orders\n"
+            << forward << "\n"
+            << reversed << "\n";
 
   const bool right = sum.to_vector<float>() == std::vector<float>{3, 30, 1, 10, 7, 70, 0, 0} &&
                      most.to_vector<float>() == std::vector<float>{3, 30, 1, 10, 4, 40, 0, 0};

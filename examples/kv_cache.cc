@@ -12,8 +12,9 @@ using sow::Tensor;
 int main() {
   constexpr int64_t kBatch = 3, kLength = 4, kWidth = 2;
   const Tensor cache = Tensor::zeros({kBatch, kLength, kWidth}, DType::bfloat16);
-  std::cout << "the cache: " << kBatch << " sequences, " << kLength << " positions, keys of " << kWidth
-            << "\n" << cache << "\n\n";
+  std::cout << "the cache: " << kBatch << " sequences, " << kLength << " positions, keys of "
+            << kWidth << "\n"
+            << cache << "\n\n";
 
   // One step of decoding: the sequences are 0, 2 and 3 tokens long.
   const Tensor sequence = Tensor::arange(kBatch);
@@ -37,6 +38,7 @@ int main() {
   index_put_(cache, {Index(sequence, Bounds::drop), Index(next, Bounds::drop)}, keys);
   std::cout << "with Bounds::drop\n" << cache << "\n";
 
-  const bool wrote = static_cast<float>(cache.select(0, 1).select(0, 3).to_vector<sow::bfloat16>()[0]) == 2;
+  const bool wrote =
+      static_cast<float>(cache.select(0, 1).select(0, 3).to_vector<sow::bfloat16>()[0]) == 2;
   return wrote && !complaint.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -30,7 +30,7 @@ int main() {
     std::cout << "with five values: " << error.what() << "\n";
   }
 
-  const bool right = merged.to_vector<float>() ==
-                     std::vector<float>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0};
+  const bool right =
+      merged.to_vector<float>() == std::vector<float>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0};
   return right && refused && same.same_object(x) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

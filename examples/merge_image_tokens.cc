@@ -8,14 +8,18 @@ using sow::Tensor;
 
 int main() {
   constexpr int64_t kImage = 9;  // the placeholder's token id
-  // Two sentences of five tokens; the first has two pictures of one patch, the second has one of two.
+  // Two sentences of five tokens; the first has two pictures of one patch, the second has one of
+  // two.
   const Tensor tokens = Tensor::of<int64_t>({4, kImage, 7, kImage, 2,  //
-                                             kImage, kImage, 5, 6, 2}, {2, 5});
+                                             kImage, kImage, 5, 6, 2},
+                                            {2, 5});
   // Each token's embedding has three numbers. Here they are just its id.
-  const Tensor table = Tensor::arange(10, sow::DType::float32).reshape({10, 1}).broadcast_to({10, 3});
+  const Tensor table =
+      Tensor::arange(10, sow::DType::float32).reshape({10, 1}).broadcast_to({10, 3});
   const Tensor text = index_select(table, 0, tokens.flatten()).reshape({2, 5, 3});
   const Tensor patches = Tensor::of<float>({0.1f, 0.2f, 0.3f, 1.1f, 1.2f, 1.3f,  //
-                                            2.1f, 2.2f, 2.3f, 3.1f, 3.2f, 3.3f}, {4, 3});
+                                            2.1f, 2.2f, 2.3f, 3.1f, 3.2f, 3.3f},
+                                           {4, 3});
 
   std::vector<bool> is_image;
   for (const int64_t token : tokens.to_vector<int64_t>()) is_image.push_back(token == kImage);
@@ -28,7 +32,7 @@ int main() {
   std::cout << "text and pictures, merged\n" << merged << "\n\n";
 
   // What the library decided to do: whole rows under a row mask.
-  std::cout << sow::explain([&] { masked_scatter(text, mask, patches); });
+  std::cout << sow::explain([&] { (void)masked_scatter(text, mask, patches); });
 
   // Reading them back with the same mask gives the patches.
   const Tensor back = masked_select(merged, mask);

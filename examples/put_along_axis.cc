@@ -1,4 +1,5 @@
-// put_along_axis: values meet in chosen places of an array, and a reduction says what becomes of them.
+// put_along_axis: values meet in chosen places of an array, and a reduction says what becomes of
+// them.
 #include <cstdlib>
 #include <iostream>
 

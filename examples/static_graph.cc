@@ -31,7 +31,8 @@ sow::Program training_step() {
 
 Tensor numbers(int64_t rows, int64_t columns, float scale) {
   std::vector<float> values;
-  for (int64_t i = 0; i < rows * columns; ++i) values.push_back(scale * static_cast<float>(i % 7 - 3));
+  for (int64_t i = 0; i < rows * columns; ++i)
+    values.push_back(scale * static_cast<float>(i % 7 - 3));
   return Tensor::of(values, {rows, columns});
 }
 

@@ -28,8 +28,10 @@ class Draw {
     const uint64_t range = static_cast<uint64_t>(most) - static_cast<uint64_t>(least) + 1;
     if (range == 1) return least;
     uint64_t word = 0;
-    if (from_bytes_) take(&word, range <= 256 ? 1 : range <= 65536 ? 2 : 8);
-    else word = engine_();
+    if (from_bytes_)
+      take(&word, range <= 256 ? 1 : range <= 65536 ? 2 : 8);
+    else
+      word = engine_();
     return static_cast<int64_t>(static_cast<uint64_t>(least) + (range == 0 ? word : word % range));
   }
 

@@ -5,14 +5,14 @@
 
 #include <functional>
 
-#include "core/memory.h"
+#include "core/memory/memory.h"
 
 namespace sow::detail {
 
 // Bytes that `call` held at most, above what was in use before it. The peak only ever grows, so the
 // pool is first filled up to it.
 inline int64_t peak_of(const std::function<void()>& call) {
-  const PoolStats before = memory_stats();
+  const MemoryStats before = memory_stats();
   const size_t gap = static_cast<size_t>(before.peak_bytes_in_use - before.bytes_in_use);
   void* filling = allocate(gap);
   const int64_t start = memory_stats().peak_bytes_in_use;

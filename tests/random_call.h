@@ -1,5 +1,5 @@
-// Random calls of the public operations, right and wrong ones alike, from a seed or a fuzzer's bytes.
-// A call runs twice, as planned and through the reference strategy: same bits or same error.
+// Random calls of the public operations, right and wrong ones alike, from a seed or a fuzzer's
+// bytes. A call runs twice, as planned and through the reference strategy: same bits or same error.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 #include "draw.h"
 #include "random_values.h"
 #include "sow/sow.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 
 namespace sow::test {
 
@@ -39,15 +39,21 @@ class RandomCall {
     const int64_t rank = draw_.between(0, 4);
     for (int64_t d = 0; d < rank; ++d) shape_.push_back(draw_extent());
     x_ = tensor(shape_, dtype_);
-    axis_ = draw_.between(-rank - draw_.chance(5), std::max<int64_t>(rank, 1) - 1 + draw_.chance(5));
+    axis_ =
+        draw_.between(-rank - draw_.chance(5), std::max<int64_t>(rank, 1) - 1 + draw_.chance(5));
     in_place_ = draw_.chance(50);
     choose();
   }
 
   const std::string& name() const { return name_; }
 
+  // A destination of its own, and the call on it.
+  Tensor target() const { return same_layout(x_); }
+  Tensor on(const Tensor& x) const { return call_(x); }
+
   // On a device errors that depend on data come late: `settle` raises them.
-  Outcome run(const char* strategy, int threads, const std::function<void()>& settle = [] {}) const {
+  Outcome run(
+      const char* strategy, int threads, const std::function<void()>& settle = [] {}) const {
     const int previous = get_num_threads();
     set_num_threads(threads);
     const detail::ForceStrategy forced(strategy);
@@ -161,15 +167,24 @@ class RandomCall {
 
   void choose() {
     switch (draw_.between(0, 8)) {
-      case 0: return choose_along_axis();
-      case 1: return choose_put();
-      case 2: return choose_masked();
-      case 3: return choose_rows();
-      case 4: return choose_nd();
-      case 5: return choose_index_put();
-      case 6: return choose_regular();
-      case 7: return choose_gather();
-      default: return choose_along_axis();
+      case 0:
+        return choose_along_axis();
+      case 1:
+        return choose_put();
+      case 2:
+        return choose_masked();
+      case 3:
+        return choose_rows();
+      case 4:
+        return choose_nd();
+      case 5:
+        return choose_index_put();
+      case 6:
+        return choose_regular();
+      case 7:
+        return choose_gather();
+      default:
+        return choose_along_axis();
     }
   }
 
@@ -222,10 +237,13 @@ class RandomCall {
     const Scalar fill(draw_.between(0, 1));
     const int64_t which = draw_.between(0, 2);
     const bool in_place = in_place_;
-    set(which == 0 ? "masked_scatter" : which == 1 ? "masked_fill" : "masked_select",
+    set(which == 0   ? "masked_scatter"
+        : which == 1 ? "masked_fill"
+                     : "masked_select",
         [=](const Tensor& x) {
           if (which == 2) return masked_select(x, mask);
-          if (which == 1) return in_place ? masked_fill_(x, mask, fill) : masked_fill(x, mask, fill);
+          if (which == 1)
+            return in_place ? masked_fill_(x, mask, fill) : masked_fill(x, mask, fill);
           return in_place ? masked_scatter_(x, mask, value) : masked_scatter(x, mask, value);
         });
   }
@@ -254,17 +272,24 @@ class RandomCall {
     }
     const Index indices(keys(shape, depth == 0 ? 1 : least), bounds_);
     Dims updates = {shape[0]};
-    for (size_t d = static_cast<size_t>(depth); d < shape_.size(); ++d) updates.push_back(shape_[d]);
+    for (size_t d = static_cast<size_t>(depth); d < shape_.size(); ++d)
+      updates.push_back(shape_[d]);
     const Tensor update = tensor(varied(updates, 0, 2), source_dtype());
     const int64_t which = draw_.between(0, 5);
     set("tensor_scatter_nd", [=](const Tensor& x) {
       switch (which) {
-        case 0: return tensor_scatter_nd_update_(x, indices, update);
-        case 1: return tensor_scatter_nd_add(x, indices, update);
-        case 2: return tensor_scatter_nd_sub_(x, indices, update);
-        case 3: return tensor_scatter_nd_max(x, indices, update);
-        case 4: return tensor_scatter_nd_mul_(x, indices, update);
-        default: return scatter_nd(indices, update, x.shape());
+        case 0:
+          return tensor_scatter_nd_update_(x, indices, update);
+        case 1:
+          return tensor_scatter_nd_add(x, indices, update);
+        case 2:
+          return tensor_scatter_nd_sub_(x, indices, update);
+        case 3:
+          return tensor_scatter_nd_max(x, indices, update);
+        case 4:
+          return tensor_scatter_nd_mul_(x, indices, update);
+        default:
+          return scatter_nd(indices, update, x.shape());
       }
     });
   }
@@ -275,8 +300,10 @@ class RandomCall {
     const int64_t count = draw_.between(1, static_cast<int64_t>(shape_.size()) + 1);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t extent = i < shape_.rank() ? shape_[i] : 1;
-      if (draw_.chance(15)) indices.push_back(tensor({extent}, DType::bool_));
-      else indices.push_back(Index(keys(varied(common, 10, 2), extent), bounds_));
+      if (draw_.chance(15))
+        indices.push_back(tensor({extent}, DType::bool_));
+      else
+        indices.push_back(Index(keys(varied(common, 10, 2), extent), bounds_));
     }
     const Source value = source(draw_.chance(60) ? Dims{} : Dims{common[0]});
     const bool accumulate = draw_.chance(50), in_place = in_place_;
@@ -316,11 +343,16 @@ class RandomCall {
     const int64_t axis = axis_, which = draw_.between(0, 4);
     set("gather", [=](const Tensor& x) {
       switch (which) {
-        case 0: return gather(x, axis, index);
-        case 1: return take_along_axis(x, index, axis);
-        case 2: return index_select(x, axis, flat);
-        case 3: return gather_nd(x, index);
-        default: return nonzero(x);
+        case 0:
+          return gather(x, axis, index);
+        case 1:
+          return take_along_axis(x, index, axis);
+        case 2:
+          return index_select(x, axis, flat);
+        case 3:
+          return gather_nd(x, index);
+        default:
+          return nonzero(x);
       }
     });
   }

@@ -32,14 +32,22 @@ uint64_t special(Draw& draw, Format format) {
   const uint64_t payload = draw.bits() & top;
   const bool negative = draw.chance(50);
   switch (draw.between(0, 7)) {
-    case 0: return join(format, negative, 0, 0);
-    case 1: return join(format, true, 0, 0);
-    case 2: return join(format, negative, all, 0);
-    case 3: return join(format, negative, all, payload == 0 ? 1 : payload);
-    case 4: return join(format, negative, all - 1, top);
-    case 5: return join(format, negative, 0, 1);
-    case 6: return join(format, negative, 1, 0);
-    default: return join(format, negative, all / 2, 0);
+    case 0:
+      return join(format, negative, 0, 0);
+    case 1:
+      return join(format, true, 0, 0);
+    case 2:
+      return join(format, negative, all, 0);
+    case 3:
+      return join(format, negative, all, payload == 0 ? 1 : payload);
+    case 4:
+      return join(format, negative, all - 1, top);
+    case 5:
+      return join(format, negative, 0, 1);
+    case 6:
+      return join(format, negative, 1, 0);
+    default:
+      return join(format, negative, all / 2, 0);
   }
 }
 
@@ -106,8 +114,6 @@ void fill_random(Draw& draw, DType dtype, ValueKind kind, int64_t count, void* o
   }
 }
 
-ValueKind draw_kind(Draw& draw) {
-  return static_cast<ValueKind>(draw.between(0, kValueKinds - 1));
-}
+ValueKind draw_kind(Draw& draw) { return static_cast<ValueKind>(draw.between(0, kValueKinds - 1)); }
 
 }  // namespace sow::test

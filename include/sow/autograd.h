@@ -47,6 +47,18 @@ class SOW_API EnableGrad {
 SOW_API TensorList grad(const TensorList& outputs, const TensorList& inputs,
                         const TensorList& grad_outputs = {}, bool create_graph = false);
 
+// A call that is recorded as if it had been made. Gradients come from `recorded`, which has the
+// data of the result it was given, if any.
+struct Rehearsed {
+  Tensor recorded;
+  uint64_t reads = 0;         // bit i: gradients read the data of tensor operand i,
+  bool reads_result = false;  // and of the result
+};
+// For libraries that keep a graph of their own: records the first call of `op` that `call` makes
+// without running it. Operands whose data is not read may be anything of their type and shape.
+SOW_API Rehearsed rehearse(const char* op, const std::function<Tensor()>& call,
+                           const Tensor& result = {});
+
 // What a function returns, and how a gradient of it becomes gradients of its inputs: one for each,
 // undefined where an input is not floating or complex.
 struct Vjp {

@@ -43,9 +43,9 @@ SOW_API void* current_stream(int device = 0);
 SOW_API void let_wait(void* stream, int device = 0);
 
 // Calls that were captured once and run as one launch, as often as wanted: nothing is planned or
-// asked for again. They read and write the tensors they were captured with, which must live as long;
-// results that the calls make themselves are made anew, at the same place, by every launch. Calls
-// that wait for the device (nonzero, masked_select, copies to the host) cannot be captured.
+// asked for again. They read and write the tensors they were captured with, which must live as
+// long; results that the calls make themselves are made anew, at the same place, by every launch.
+// Calls that wait for the device (nonzero, masked_select, copies to the host) cannot be captured.
 //
 //   Tensor y;
 //   cuda::Graph graph = cuda::Graph::capture([&] { y = compiled(feeds)[0]; });

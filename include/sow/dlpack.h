@@ -19,6 +19,10 @@ SOW_API Tensor from_dlpack(DLManagedTensorVersioned* managed);
 SOW_API DLManagedTensor* to_dlpack(const Tensor& tensor);
 SOW_API DLManagedTensorVersioned* to_dlpack_versioned(const Tensor& tensor);
 
+// Calls `written` after every write through sow into the tensor's memory, on the thread that wrote:
+// for libraries that count the writes into their arrays. It must not throw.
+SOW_API void on_write(const Tensor& tensor, std::function<void()> written);
+
 // Whether sow allocated the memory; false for a view of anybody else's.
 SOW_API bool owns_memory(const Tensor& tensor);
 

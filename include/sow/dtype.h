@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -37,17 +38,28 @@ inline bool is_differentiable(DType dtype) { return is_floating(dtype) || is_com
 // The DType of a C++ type; only defined for the twelve element types.
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, bool>) return DType::bool_;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::uint8;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::int8;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::int16;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::int32;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>) return DType::int64;
-  else if constexpr (std::is_same_v<T, float16>) return DType::float16;
-  else if constexpr (std::is_same_v<T, bfloat16>) return DType::bfloat16;
-  else if constexpr (std::is_same_v<T, float>) return DType::float32;
-  else if constexpr (std::is_same_v<T, double>) return DType::float64;
-  else if constexpr (std::is_same_v<T, std::complex<float>>) return DType::complex64;
+  if constexpr (std::is_same_v<T, bool>)
+    return DType::bool_;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::uint8;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::int8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::int16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::int32;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>)
+    return DType::int64;
+  else if constexpr (std::is_same_v<T, float16>)
+    return DType::float16;
+  else if constexpr (std::is_same_v<T, bfloat16>)
+    return DType::bfloat16;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::float64;
+  else if constexpr (std::is_same_v<T, std::complex<float>>)
+    return DType::complex64;
   else {
     static_assert(std::is_same_v<T, std::complex<double>>, "not an element type of sow");
     return DType::complex128;
@@ -59,8 +71,9 @@ class SOW_API Scalar {
  public:
   enum class Kind : uint8_t { boolean, integer, real, complex };
   Scalar(bool v) : kind_(Kind::boolean), integer_(v) {}
-  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  Scalar(T v) : kind_(Kind::integer), integer_(static_cast<int64_t>(v)) {
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Scalar(T v)
+      : kind_(Kind::integer), integer_(static_cast<int64_t>(v)) {
     static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "unsigned 64-bit scalars do not fit");
   }
   Scalar(double v) : kind_(Kind::real), real_(v) {}

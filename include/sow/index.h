@@ -8,7 +8,7 @@
 namespace sow {
 
 namespace detail {
-struct IndexOrder;  // src/transfer/index_order.h
+struct IndexOrder;  // src/transfer/index/index_order.h
 }
 
 // What happens to an index outside -n <= i < n (semantics, section 4).

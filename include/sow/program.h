@@ -1,5 +1,5 @@
-// Programs: the functions of the library, given symbolic tensors, build a graph that is planned once
-// for each set of shapes and run many times (docs/programs.md).
+// Programs: the functions of the library, given symbolic tensors, build a graph that is planned
+// once for each set of shapes and run many times (docs/programs.md).
 //
 //   Program program;
 //   Tensor x = program.input("x", DType::float32, {"n", 4});
@@ -10,6 +10,7 @@
 //   Tensor y = compiled.run({{"x", ...}, {"mask", ...}, {"value", ...}}).at("y");
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,15 +22,15 @@
 namespace sow {
 
 namespace detail {
-struct Graph;       // src/program/graph.h
-class Executable;   // src/program/executable.h
+struct Graph;      // src/program/graph.h
+class Executable;  // src/program/run/executable.h
 }  // namespace detail
 
 // An extent of an input: a number, or a name for one that is known when the program runs. Inputs
 // that share a name must then agree. -1 is unknown too, and agrees with nothing.
 class Extent {
  public:
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+  template <std::integral T>
   Extent(T size) : size_(static_cast<int64_t>(size)) {}
   Extent(const char* name) : name_(name) {}
   Extent(std::string name) : name_(std::move(name)) {}
@@ -43,8 +44,8 @@ class Extent {
 
 // A handle: copies build the same program. A symbolic tensor has a type and a shape, in which -1
 // stands for an unknown extent, and no data. Real tensors that meet symbolic ones become constants
-// of the program, copied as they are then. An in-place form returns the new value and leaves the old
-// one as it was, on views too.
+// of the program, copied as they are then. An in-place form gives its handle the new value, and
+// what shares its elements too; what was computed from the old one keeps it.
 class SOW_API Program {
  public:
   Program();
@@ -64,6 +65,8 @@ class SOW_API Program {
   // A versioned format; what is damaged or of a newer version is refused.
   std::string serialize() const;
   static Program deserialize(std::string_view bytes);
+  // The same program on another device.
+  static Program deserialize(std::string_view bytes, Device device);
   void save(const std::string& path) const;
   static Program load(const std::string& path);
 

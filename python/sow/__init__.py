@@ -11,6 +11,17 @@ array([[2., 0., 0., 0., 0.],
        [0., 2., 0., 0., 0.]], dtype=float32)
 """
 
+import sys as _sys
+import typing as _typing
+
+try:
+    from . import _core as _core
+except ImportError as _error:
+    if "libgomp" not in str(_error):
+        raise
+    raise ImportError("sow needs the runtime of OpenMP, libgomp.so.1, which a wheel leaves to the system: install the package "
+                      "libgomp1 (Debian, Ubuntu) or libgomp (Fedora, RHEL)") from _error
+
 from . import cuda
 from ._autograd import enable_grad, grad, no_grad, vjp
 from ._core import (
@@ -20,20 +31,28 @@ from ._core import (
     Program,
     Tensor,
     _version,
+    abs,
     add,
     arange,
     asarray,
     bfloat16,
+    bin_index,
+    bincount,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     bool_,
     broadcast_to,
-    complex128,
     complex64,
+    complex128,
     conj,
     diagonal,
     diagonal_scatter,
     diagonal_scatter_,
     div,
     eq,
+    exp,
     explain,
     fill_diagonal,
     fill_diagonal_,
@@ -44,9 +63,13 @@ from ._core import (
     from_dlpack,
     full,
     gather,
+    gather_csr,
     gather_nd,
     ge,
     get_num_threads,
+    group_log_softmax,
+    group_reduce,
+    group_softmax,
     gt,
     index_add,
     index_add_,
@@ -54,17 +77,20 @@ from ._core import (
     index_copy_,
     index_fill,
     index_fill_,
+    index_get,
     index_put,
     index_put_,
     index_reduce,
     index_reduce_,
     index_select,
+    int8,
     int16,
     int32,
     int64,
-    int8,
     is_grad_enabled,
     le,
+    limit_memory,
+    log,
     lt,
     masked_fill,
     masked_fill_,
@@ -72,6 +98,7 @@ from ._core import (
     masked_scatter_,
     masked_select,
     mean,
+    memory_stats,
     mul,
     ne,
     neg,
@@ -82,6 +109,8 @@ from ._core import (
     put_along_axis_,
     rand,
     randn,
+    release_memory,
+    remainder,
     reshape,
     scatter,
     scatter_,
@@ -91,13 +120,20 @@ from ._core import (
     scatter_reduce,
     scatter_reduce_,
     seed,
+    segment_cumsum,
+    segment_reduce,
     select,
     select_scatter,
     select_scatter_,
+    send_u_recv,
+    send_ue_recv,
+    send_uv,
     set_num_threads,
+    set_tile_shape,
     slice,
     slice_scatter,
     slice_scatter_,
+    sqrt,
     sub,
     sum,
     take_along_axis,
@@ -116,12 +152,40 @@ from ._core import (
     tensor_scatter_nd_update_,
     transpose,
     uint8,
+    unsqueeze,
     where,
     zeros,
 )
+from ._counting import histogram, histogramdd, unique
+from ._imports import watch as _watch
 from ._jit import jit
+from ._threads import thread_limit
+from ._tiles import tiles
+
+# Python without its lock takes it back when it imports a module that needs it, unless it was told not to.
+if not getattr(_sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError("sow needs the global interpreter lock: start Python without PYTHON_GIL=0 and -X gil=0")
+
+_watch()
 
 __version__ = _version()
+
+if _typing.TYPE_CHECKING:
+    from ._stream import resume_stream, stream
+else:  # a checker would believe that every name exists
+
+    def __getattr__(name):
+        """sow.torch, sow.jax, sow.paddle and sow.distributed are imported when they are named."""
+        if name in ("torch", "jax", "paddle", "distributed"):
+            import importlib
+
+            return importlib.import_module(f"sow.{name}")
+        if name in ("stream", "resume_stream"):  # NumPy is imported with them, and not before
+            from . import _stream
+
+            return getattr(_stream, name)
+        raise AttributeError(f"module 'sow' has no attribute '{name}'")
+
 
 __all__ = [
     "CompiledProgram",
@@ -130,10 +194,17 @@ __all__ = [
     "Program",
     "Tensor",
     "__version__",
+    "abs",
     "add",
     "arange",
     "asarray",
     "bfloat16",
+    "bin_index",
+    "bincount",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
     "bool_",
     "broadcast_to",
     "complex128",
@@ -146,6 +217,7 @@ __all__ = [
     "div",
     "enable_grad",
     "eq",
+    "exp",
     "explain",
     "fill_diagonal",
     "fill_diagonal_",
@@ -156,17 +228,24 @@ __all__ = [
     "from_dlpack",
     "full",
     "gather",
+    "gather_csr",
     "gather_nd",
     "ge",
     "get_num_threads",
     "grad",
+    "group_log_softmax",
+    "group_reduce",
+    "group_softmax",
     "gt",
+    "histogram",
+    "histogramdd",
     "index_add",
     "index_add_",
     "index_copy",
     "index_copy_",
     "index_fill",
     "index_fill_",
+    "index_get",
     "index_put",
     "index_put_",
     "index_reduce",
@@ -179,6 +258,8 @@ __all__ = [
     "is_grad_enabled",
     "jit",
     "le",
+    "log",
+    "limit_memory",
     "lt",
     "masked_fill",
     "masked_fill_",
@@ -186,6 +267,7 @@ __all__ = [
     "masked_scatter_",
     "masked_select",
     "mean",
+    "memory_stats",
     "mul",
     "ne",
     "neg",
@@ -197,7 +279,10 @@ __all__ = [
     "put_along_axis_",
     "rand",
     "randn",
+    "release_memory",
+    "remainder",
     "reshape",
+    "resume_stream",
     "scatter",
     "scatter_",
     "scatter_add",
@@ -206,13 +291,21 @@ __all__ = [
     "scatter_reduce",
     "scatter_reduce_",
     "seed",
+    "segment_cumsum",
+    "segment_reduce",
     "select",
     "select_scatter",
     "select_scatter_",
+    "send_u_recv",
+    "send_ue_recv",
+    "send_uv",
     "set_num_threads",
+    "set_tile_shape",
     "slice",
     "slice_scatter",
     "slice_scatter_",
+    "sqrt",
+    "stream",
     "sub",
     "sum",
     "take_along_axis",
@@ -229,8 +322,12 @@ __all__ = [
     "tensor_scatter_nd_sub_",
     "tensor_scatter_nd_update",
     "tensor_scatter_nd_update_",
+    "thread_limit",
+    "tiles",
     "transpose",
     "uint8",
+    "unique",
+    "unsqueeze",
     "vjp",
     "where",
     "zeros",

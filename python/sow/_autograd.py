@@ -131,6 +131,8 @@ def _vjp(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         leaves.append(leaf)
     with enable_grad():
         result: Tensor = function(*given, **kwargs)
+    if not isinstance(result, Tensor):
+        raise TypeError(f"vjp: the function returned {type(result).__name__}; it must return one sow.Tensor")
 
     def pullback(gradient: Any) -> tuple[Any, ...]:
         with sow.cuda._following(first):

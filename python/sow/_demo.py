@@ -96,6 +96,6 @@ def plan() -> None:
     held = Index(arange(0, 1000), size=1000)
     text = explain("index_add", zeros([1000, 64]), 0, held, ones([1000, 64]))
     width = shutil.get_terminal_size().columns
-    print("\nAsk how a call would be done: sow.explain(\"index_add\", x, 0, index, source)")
+    print("\nAsk how a call would be done: sow.explain(sow.index_add, x, 0, index, source)")
     for line in text.splitlines():
         print("   " + line[: max(20, width - 4)])

@@ -1,9 +1,11 @@
 """`sow explain`: the plan of an operation on shapes given on the command line."""
 
 import argparse
+import re
 from typing import Any
 
 from . import Tensor, arange, explain, ones, zeros
+from ._race import look
 
 ALONG_AXIS = ("put_along_axis", "scatter", "scatter_add", "scatter_reduce", "gather", "take_along_axis")
 ROWS = ("index_add", "index_copy", "index_fill", "index_reduce", "index_select")
@@ -13,7 +15,7 @@ EXAMPLES = """examples:
   sow explain scatter_add 100000 1000000
   sow explain index_add 50000x64 500000 --dtype bfloat16
   sow explain put_along_axis 1024x8192 1024x1024 --axis 1 --reduce amax
-  sow explain masked_scatter 4096x4096"""
+  sow explain masked_scatter 4096x4096 --device cuda"""
 
 
 def shape(text: str) -> list[int]:
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--axis", type=int, default=0)
     parser.add_argument("--reduce", default="add")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
 
 
 def keys(extents: list[int], size: int) -> Tensor:
@@ -73,4 +76,10 @@ def arguments(options: argparse.Namespace) -> tuple[list[Any], dict[str, Any]]:
 
 def main(options: argparse.Namespace) -> None:
     positional, keywords = arguments(options)
-    print(explain(options.operation, *positional, **keywords))
+    positional = [given.to(options.device) if isinstance(given, Tensor) else given for given in positional]
+    for line in explain(options.operation, *positional, **keywords).splitlines():
+        found = re.fullmatch(r"  (\S.*?) {2,}(.*)", line)
+        if found:
+            print(look.row(*found.groups()))
+        else:
+            look.heading(line) if not line.startswith(" ") else print(line)

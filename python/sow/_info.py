@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 from . import __version__, _core, cuda, get_num_threads, ones
+from ._race import look
 
 LIBRARIES = {
     "NumPy": ("numpy", "numpy"),
@@ -63,5 +64,4 @@ def main() -> None:
         ("devices", f"cpu; {cuda.status()}"),
         *libraries(),
     ]
-    for name, value in rows:
-        print(f"{name:<14}{value}")
+    look.rows(rows)

@@ -10,9 +10,11 @@ from ._core import _Jit
 def jit(function: Callable[..., Any] | None = None, *, dynamic: bool = False) -> Any:
     """A function that is recorded as a program when it is called, and run as one from then on.
 
-    It is recorded anew for arguments of other types, ranks or extents; with dynamic=True extents do
-    not count, and are -1 while it is recorded. Arguments that are no arrays count by their value.
-    Arrays that it finds elsewhere become constants. The results are of the first array's kind.
+    It is recorded anew for arguments of another structure, or arrays of other types, ranks or extents;
+    with dynamic=True extents do not count, and are -1 while it is recorded. Arrays inside of lists,
+    tuples, dicts and dataclasses are inputs too; whatever else is there counts by its type and its
+    bits, other objects by their type and ==. Arrays that it finds elsewhere become constants. Results
+    may be nested, and their arrays are of the first array's kind. The 256 programs used last are kept.
 
     >>> @sow.jit
     ... def step(x, index, updates):

@@ -1,7 +1,8 @@
 // The extension module sow._core.
-#include <new>
+#include <typeinfo>
 
-#include "bind.h"
+#include "calls/bind.h"
+#include "sow/memory.h"
 
 namespace sow::python {
 namespace {
@@ -36,19 +37,28 @@ NB_MODULE(_core, module) {
       std::rethrow_exception(pointer);
     } catch (const sow::Error& error) {
       PyErr_SetString(class_of(error.kind()), error.what());
+    } catch (const std::bad_cast&) {  // nanobind's, from casts of what an argument holds
+      PyErr_SetString(PyExc_TypeError,
+                      "an argument holds an object of a type that is not taken there");
     }
   });
   watch_interpreter_end();
+  // Makes the memory pool: a child that is forked while another thread makes it would wait for
+  // ever.
+  (void)sow::memory_stats();
   bind_dtypes(module);
   nb::class_<sow::Tensor> tensor = bind_tensor(module);
   bind_indexing(tensor);
   bind_index(module);
   bind_factories(module);
   bind_operations(module, tensor);
+  bind_groups(module, tensor);
   bind_math(module, tensor);
   bind_autograd(module, tensor);
   bind_runtime(module);
   bind_cuda(module);
   bind_program(module);
   bind_jit(module);
+  bind_distributed(module);
+  bind_dispatch(module);
 }

@@ -2,6 +2,7 @@
 #include "sow/autograd.h"
 
 #include "autograd/node.h"
+#include "ops/hooks.h"
 #include "ops/like.h"
 
 namespace sow {
@@ -68,7 +69,9 @@ void Tensor::zero_grad() const {
 
 Tensor Tensor::detach() const {
   state_of("detach", *this);
-  return detail::alias_of(*this);
+  const Tensor alias = detail::alias_of(*this);
+  detail::remember_alias(alias, *this);
+  return alias;
 }
 
 void Tensor::backward(const Tensor& grad, bool create_graph) const {

@@ -2,6 +2,7 @@
 // complete, and its terms were added in one fixed order, before it is used.
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,8 +17,12 @@ namespace sow::detail {
 Node::~Node() {
   std::vector<std::shared_ptr<Node>> pending;
   const auto take_edges = [&pending](Node& node) {
-    for (Edge& edge : node.edges) {
-      if (edge.node != nullptr) pending.push_back(std::move(edge.node));
+    try {
+      for (Edge& edge : node.edges) {
+        if (edge.node != nullptr) pending.push_back(std::move(edge.node));
+      }
+    } catch (const std::bad_alloc&) {
+      // What stays with its node ends with it, one destructor deeper.
     }
   };
   take_edges(*this);
@@ -126,21 +131,24 @@ class Pass {
     return found == kept_.end() ? Tensor() : found->second;
   }
 
-  // Every leaf that was reached adds what came to what it has.
+  // Every leaf that was reached adds what came to what it has: all of them, or none if one fails.
   void gather() {
     static std::mutex mutex;  // leaves may be shared by graphs of several threads
+    const std::lock_guard lock(mutex);
+    std::vector<Tensor> sums;
+    sums.reserve(leaves_.size());
     for (const std::shared_ptr<GradState>& leaf : leaves_) {
       Tensor grad = std::move(leaf_grads_[leaf.get()]);
-      const std::lock_guard lock(mutex);
       if (leaf->grad.defined()) {
-        leaf->grad = add(leaf->grad, grad);
+        sums.push_back(add(leaf->grad, grad));
         continue;
       }
       // Nobody else may see a later change of it in place.
       const bool shared = grad.shared_impl().use_count() > 1 || !grad.is_contiguous() ||
                           (grad.impl()->storage && grad.impl()->storage.use_count() > 1);
-      leaf->grad = shared ? grad.clone() : std::move(grad);
+      sums.push_back(shared ? grad.clone() : std::move(grad));
     }
+    for (size_t i = 0; i < sums.size(); ++i) leaves_[i]->grad = std::move(sums[i]);
   }
 
  private:

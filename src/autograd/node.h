@@ -1,7 +1,7 @@
 // The graph that reverse mode walks: one Node for every recorded call.
 #pragma once
 
-#include "core/tensor_impl.h"
+#include "core/tensor/tensor_impl.h"
 #include "ops/op.h"
 
 namespace sow::detail {

@@ -1,11 +1,12 @@
 // Records calls: what a rule will need, where gradients go, and what in-place forms must not do.
-#include "autograd/record.h"
+#include "ops/hooks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "autograd/node.h"
-#include "core/layout.h"
+#include "core/tensor/layout.h"
 #include "sow/autograd.h"
 
 namespace sow {
@@ -13,6 +14,7 @@ namespace detail {
 namespace {
 
 thread_local bool recording = true;
+constinit thread_local Rehearsal* rehearsal = nullptr;
 
 std::atomic<uint64_t> next_sequence{1};
 
@@ -28,7 +30,7 @@ Tensor hollow(const Tensor& tensor) {
 Saved save(const Tensor& tensor, bool with_data) {
   Saved saved;
   saved.has_data = with_data;
-  saved.tensor = with_data ? alias_of(tensor) : hollow(tensor);
+  saved.tensor = without_view(with_data ? alias_of(tensor) : hollow(tensor));
   const auto& storage = saved.tensor.impl()->storage;
   if (storage != nullptr) saved.version = storage->version.load(std::memory_order_relaxed);
   return saved;
@@ -48,20 +50,20 @@ void expect_fresh(const Call& call, const GradState& state) {
 void expect_in_place_allowed(const Call& call) {
   const Tensor& destination = call.inputs[0];
   const TensorImpl& impl = *destination.impl();
-  if (impl.symbolic != nullptr) return;  // in a program an in-place form is a value like any other
+  if (impl.symbolic != nullptr) return;  // checked where its handle gets the new value
   const GradState* state = grad_state(destination);
   if (state != nullptr && state->node == nullptr) {
     fail(ErrorKind::autograd,
          "{}: the destination is a leaf that requires a gradient; use {}, or write into it under "
          "NoGrad",
-         op_name(call), call.op->name);
+         op_name(call), twin_name(call));
   }
   const bool recorded_view = state != nullptr && state->is_view;
   if (recorded_view || (impl.is_view && impl.storage.use_count() > 1)) {
     fail(ErrorKind::autograd,
          "{}: the destination is a view whose base takes part in the graph; use {}, which returns "
          "a new tensor",
-         op_name(call), call.op->name);
+         op_name(call), twin_name(call));
   }
 }
 
@@ -118,7 +120,37 @@ std::shared_ptr<GradState> state_for(const std::shared_ptr<Node>& node, const Te
   return state;
 }
 
+struct Rehearsing {
+  explicit Rehearsing(Rehearsal* with) : previous(std::exchange(rehearsal, with)) {}
+  ~Rehearsing() { rehearsal = previous; }
+  Rehearsing(const Rehearsing&) = delete;
+  Rehearsing& operator=(const Rehearsing&) = delete;
+  Rehearsal* previous;
+};
+
 }  // namespace
+
+Rehearsal* current_rehearsal() { return rehearsal; }
+
+Tensor rehearse_call(Rehearsal& from, const Call& call, const Meta& meta) {
+  from.met = true;
+  const bool known =
+      std::none_of(meta.shape.begin(), meta.shape.end(), [](int64_t extent) { return extent < 0; });
+  if (!from.result.defined()) {
+    auto impl = std::make_shared<TensorImpl>();
+    impl->dtype = meta.dtype;
+    impl->device = meta.device;
+    impl->shape = meta.shape;
+    impl->strides = row_major_strides(meta.shape);
+    impl->numel = known ? checked_numel(meta.shape, 1, op_name(call)) : 0;
+    return Tensor(std::move(impl));
+  }
+  if (from.result.dtype() != meta.dtype || (known && !(from.result.shape() == meta.shape))) {
+    fail(ErrorKind::argument, "{}: a result of type {} and shape {} is none of this call",
+         op_name(call), from.result.dtype(), from.result.shape());
+  }
+  return alias_of(from.result);
+}
 
 std::shared_ptr<GradState> shared_grad_state(const Tensor& tensor) {
   return std::static_pointer_cast<GradState>(tensor.impl()->autograd);
@@ -148,16 +180,37 @@ Tensor record(Call call, const Meta& meta) {
   if (call.op->prepare != nullptr) call.op->prepare(call, node->needs);
   node->attrs = call.attrs;
   const uint64_t saves = call.op->saves ? call.op->saves(call, node->needs) : 0;
+  if (rehearsal != nullptr && rehearsal->op == op_name(call)) rehearsal->saves = saves;
   save_inputs(*node, call, saves);
   const Tensor first = call.inputs[0];
+  const bool saves_result = (saves & kSaveResult) != 0;
+  if (call.in_place && first.impl()->symbolic == nullptr) {
+    // Once it is written to nothing may fail any more.
+    node->result = save(first, saves_result);
+    std::shared_ptr<GradState> state = state_for(node, first, first);
+    const Tensor result = run_call(call, meta);
+    node->result.version = first.impl()->storage->version.load(std::memory_order_relaxed);
+    node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+    result.impl()->autograd = std::move(state);
+    return result;
+  }
   const Tensor result = run_call(call, meta);
-  node->result = save(result, (saves & kSaveResult) != 0);
+  node->result = save(result, saves_result);
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   result.impl()->autograd = state_for(node, result, first);
   return result;
 }
 
 }  // namespace detail
+
+Rehearsed rehearse(const char* op, const std::function<Tensor()>& call, const Tensor& result) {
+  detail::Rehearsal rehearsal{op, result};
+  const detail::Rehearsing guard(&rehearsal);
+  Tensor recorded = call();
+  if (!rehearsal.met) detail::fail(ErrorKind::argument, "rehearse: nothing called {}", op);
+  return {std::move(recorded), rehearsal.saves & ~detail::kSaveResult,
+          (rehearsal.saves & detail::kSaveResult) != 0};
+}
 
 bool grad_enabled() { return detail::recording; }
 

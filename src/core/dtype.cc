@@ -31,7 +31,8 @@ namespace {
 using detail::fail;
 
 [[noreturn]] void refuse(const Scalar& scalar, DType dtype, const char* op, const char* why) {
-  fail(ErrorKind::type, "{}: the scalar {} does not fit {}: {}", op, scalar.to_string(), dtype, why);
+  fail(ErrorKind::type, "{}: the scalar {} does not fit {}: {}", op, scalar.to_string(), dtype,
+       why);
 }
 
 template <class T>
@@ -56,7 +57,8 @@ T round_integer(int64_t value, const Scalar& scalar, DType dtype, const char* op
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
     return static_cast<T>(value);
   } else {
-    const uint64_t magnitude = value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    const uint64_t magnitude =
+        value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     // 53 bits hold the top of any integer with one sticky bit; float16 and bfloat16 have fewer.
     uint64_t top = magnitude;
     int shift = 0;
@@ -118,10 +120,14 @@ void Scalar::write_as(DType dtype, void* out, const char* op) const {
 
 std::string Scalar::to_string() const {
   switch (kind_) {
-    case Kind::boolean: return integer_ ? "true" : "false";
-    case Kind::integer: return std::to_string(integer_);
-    case Kind::real: return detail::text("{}", real_);
-    default: return detail::text("{}{}{}j", real_, imag_ < 0 ? "-" : "+", std::abs(imag_));
+    case Kind::boolean:
+      return integer_ ? "true" : "false";
+    case Kind::integer:
+      return std::to_string(integer_);
+    case Kind::real:
+      return detail::text("{}", real_);
+    default:
+      return detail::text("{}{}{}j", real_, imag_ < 0 ? "-" : "+", std::abs(imag_));
   }
 }
 

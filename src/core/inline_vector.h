@@ -13,8 +13,11 @@ template <class T, size_t Inline>
 class InlineVector {
  public:
   InlineVector() = default;
-  InlineVector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
-  InlineVector(const InlineVector& other) { append(other.begin(), other.end()); }
+  // These delegate, so that what was allocated is released where copying a value throws.
+  InlineVector(std::initializer_list<T> values) : InlineVector() {
+    append(values.begin(), values.end());
+  }
+  InlineVector(const InlineVector& other) : InlineVector() { append(other.begin(), other.end()); }
   InlineVector(InlineVector&& other) noexcept { take(other); }
   InlineVector& operator=(const InlineVector& other) {
     if (this == &other) return *this;

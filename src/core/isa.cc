@@ -22,16 +22,21 @@ constexpr int kNotForced = -1;
 std::atomic<int> forced{kNotForced};
 
 #if defined(__x86_64__)
-bool has_lzcnt() {  // clang 14 does not know it by name
+// clang 14 does not know these by name.
+bool has_lzcnt() {
   unsigned a, b, c, d;
   return __get_cpuid(0x80000001u, &a, &b, &c, &d) != 0 && (c & (1u << 5)) != 0;
+}
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1u << 29)) != 0;
 }
 
 Isa detect() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
                     __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
-                    has_lzcnt();
+                    has_lzcnt() && has_f16c();
   if (!avx2) return Isa::portable;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&

@@ -15,6 +15,16 @@ enum class Isa { portable, avx2, avx512 };
 // Throws an Error if SOW_ISA names a level that is unknown or missing here.
 Isa current_isa();
 
+// One of three functions: the one for that level.
+template <class Function>
+Function* by_isa(Isa isa, Function* portable, Function* avx2, Function* avx512) {
+  return isa == Isa::avx512 ? avx512 : isa == Isa::avx2 ? avx2 : portable;
+}
+template <class Function>
+Function* by_isa(Function* portable, Function* avx2, Function* avx512) {
+  return by_isa(current_isa(), portable, avx2, avx512);
+}
+
 bool isa_available(Isa isa);
 const char* isa_name(Isa isa);
 
@@ -36,11 +46,12 @@ class ScopedIsa {
 // it, after any [[attribute]]. FMA is never asked for; the compiler may imply it, and
 // -ffp-contract=off keeps it unused.
 #if defined(__x86_64__)
-#define SOW_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#define SOW_TARGET_AVX512                                                          \
-  __attribute__((                                                                  \
-      target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512vbmi,avx512vbmi2," \
-             "avx2,bmi,bmi2,lzcnt,popcnt")))
+#define SOW_AVX2_NAMES "avx2,f16c,bmi,bmi2,lzcnt,popcnt"
+#define SOW_AVX512_NAMES                                                     \
+  "avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512vbmi,avx512vbmi2,avx2," \
+  "f16c,bmi,bmi2,lzcnt,popcnt"
+#define SOW_TARGET_AVX2 __attribute__((target(SOW_AVX2_NAMES)))
+#define SOW_TARGET_AVX512 __attribute__((target(SOW_AVX512_NAMES)))
 #define SOW_HAS_X86_KERNELS 1
 #else
 #define SOW_TARGET_AVX2

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "core/exact_checked.h"
+#include "core/exact/exact_checked.h"
 
 namespace sow::detail {
 
@@ -157,6 +157,21 @@ SOW_HD inline double real_power(double x, double y) {
   if (!(absolute(rough) < 760)) return rough > 0 ? sign * kInfinity : sign * 0.0;
   const DoublePair exact = exact_product(y, log.high);
   return sign * exponential(renormalized(exact.high, exact.low + y * log.low));
+}
+
+// e to the power of x.
+SOW_HD inline double real_exponential(double x) {
+  if (x != x) return x;
+  if (!(absolute(x) < 760)) return x > 0 ? __builtin_huge_val() : 0.0;
+  return exponential({x, 0});
+}
+
+// The natural logarithm: of zero minus infinity, of what is below it NaN.
+SOW_HD inline double real_logarithm(double x) {
+  if (x != x) return x;
+  if (x == 0) return -__builtin_huge_val();
+  if (x < 0) return (x - x) / (x - x);
+  return x == __builtin_huge_val() ? x : logarithm(x).high;
 }
 
 }  // namespace sow::detail

@@ -1,11 +1,11 @@
 // Fills the gaps of a sentence.
 #include "core/text.h"
 
-#include <fmt/format.h>
+#include "core/digits.h"
 
 namespace sow::detail {
 
-Spoken::Spoken(double value) : text(fmt::format("{}", value)) {}
+Spoken::Spoken(double value) : text(shortest(value)) {}
 
 std::string fill_gaps(std::string_view sentence, std::initializer_list<Spoken> words) {
   std::string out;

@@ -1,5 +1,5 @@
 // Sentences with gaps: text("axis {} of size {}", 1, 5). Light to include, because every operation
-// does; what needs digits or widths uses {fmt} in its own file.
+// does; digits are written in core/digits.h.
 #pragma once
 
 #include <initializer_list>

@@ -4,13 +4,13 @@
 #include <cstring>
 #include <optional>
 
-#include "cpu/code_reader.h"
-#include "cpu/direct_walk.h"
+#include "cpu/common/byte_width.h"
+#include "cpu/direct/direct_walk.h"
+#include "cpu/read/id_reader.h"
 #include "cpu/strategies.h"
 #include "cpu/transfer_facts.h"
 #include "cpu/tuning.h"
-#include "cpu/word.h"
-#include "transfer/key_runs.h"
+#include "transfer/index/key_runs.h"
 
 namespace sow::detail {
 
@@ -35,8 +35,8 @@ bool supports(const Transfer& t, const Canonical& c) {
   const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
   const int64_t places = all_places(t, c).count();
   if (is_applied(t, kernels)) return places < int64_t{1} << 32;
-  return kernels.sum_plainly != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
-         k_tile.supports(t, c);
+  return kernels.sum_in_float64 != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
+         k_block.supports(t, c);
 }
 
 double cost(const Transfer& t, const Canonical& c, int) {
@@ -56,50 +56,47 @@ size_t sums_bytes(const Transfer& t, const Canonical& c) {
 // Sums that are not exact in one float64 are done as if this had never been tried.
 size_t workspace(const Transfer& t, const Canonical& c, int) {
   const size_t sums = sums_bytes(t, c);
-  return sums == 0 ? 0 : std::max(sums, k_tile.workspace(t, c, 1));
+  return sums == 0 ? 0 : std::max(sums, k_block.workspace(t, c, 1));
 }
 
-// Every update of a Transfer at once: the codes of the places and the values, in source order.
+const Strategy* fallback(const Transfer& t, const Canonical& c, int) {
+  return sums_bytes(t, c) == 0 ? nullptr : &k_block;
+}
+
+// Every update of a Transfer at once: the ids of the places and the values, in source order.
 struct Run {
   const uint32_t* cells;
   const char* values;
   int64_t count;
 };
 
-// One checked index, and values that lie one after the other or are all the same: nothing but codes
+// One checked index, and values that lie one after the other or are all the same: nothing but ids
 // has to be made.
 bool is_plain(const Transfer& t, const Canonical& all) {
   if (t.dst_index.size() != 1 || !t.src_index.empty() || t.negate) return false;
   if (t.bounds != Bounds::error && t.bounds != Bounds::promise) return false;
-  if (t.src.data == nullptr) return true;
-  int64_t step = 1;
-  for (size_t i = all.items.size(); i-- > 0;) {
-    if (all.items[i].src != step) return false;
-    step *= all.items[i].size;
-  }
-  return true;
+  return t.src.data == nullptr || is_dense_source(all.items);
 }
 
-// The codes of the innermost axis, whose first element is `code` on and whose first key is `keys`.
+// The ids of the innermost axis, whose first element is `id` on and whose first key is `keys`.
 template <class K>
 void decode_axis(const Axis& axis, const IndexOperand& index, uint32_t step, const K* keys,
-                 uint32_t code, uint32_t* cells) {
+                 uint32_t id, uint32_t* cells) {
   const auto extent = static_cast<uint32_t>(index.extent);
   const uint32_t scale = static_cast<uint32_t>(index.scale / step),
                  walk = static_cast<uint32_t>(axis.dst / step);
   const int64_t stride = axis.index[0];
-  if (stride == 1 && scale == 1 && walk == 0)
-    return wrap_keys(keys, axis.size, extent, code, cells);
+  if (stride == 1 && scale == 1 && walk == 0) return wrap_keys(keys, axis.size, extent, id, cells);
   for (int64_t i = 0; i < axis.size; ++i) {
     const auto key = static_cast<int32_t>(keys[i * stride]);
     const uint32_t wrapped =
         static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & extent);
-    cells[i] = code + scale * wrapped + walk * static_cast<uint32_t>(i);
+    cells[i] = id + scale * wrapped + walk * static_cast<uint32_t>(i);
   }
 }
 
 template <class K>
-void decode_plain(const Transfer& t, const Canonical& all, const PlaceCode& places,
+void decode_plain(const Transfer& t, const Canonical& all, const OffsetIds& places,
                   uint32_t* cells) {
   const IndexOperand& index = t.dst_index[0];
   const Axis& inner = all.items.back();
@@ -114,7 +111,7 @@ void decode_plain(const Transfer& t, const Canonical& all, const PlaceCode& plac
       keys += at * axis.index[0];
     }
     decode_axis(inner, index, step, reinterpret_cast<const K*>(index.data) + keys,
-                static_cast<uint32_t>(places.code_of(dst)), cells + first);
+                static_cast<uint32_t>(places.id_of(dst)), cells + first);
   }
 }
 
@@ -128,7 +125,7 @@ void fill_values(const Transfer& t, int64_t count, int size, char* values) {
 
 // Calls f(Run) once, or not at all where every update was dropped.
 template <class F>
-void with_run(const Transfer& t, const Canonical& all, const PlaceCode& places,
+void with_run(const Transfer& t, const Canonical& all, const OffsetIds& places,
               const FoldKernels& kernels, F&& f) {
   const bool few_places = places.count() <= INT32_MAX && places.step() <= INT32_MAX;
   uint32_t cells[kMostUpdates];
@@ -143,10 +140,10 @@ void with_run(const Transfer& t, const Canonical& all, const PlaceCode& places,
     return f(Run{cells, t.src.data == nullptr ? values : t.src.data, all.item_count});
   }
   int64_t count = 0;
-  CodeReader reader(t, all, kernels, places);
+  IdReader reader(t, all, kernels, places);
   reader.read(outer_base(all, 0), 0, all.item_count,
-              [&](const uint32_t* codes, const char* from, int more) {
-                std::copy(codes, codes + more, cells + count);
+              [&](const uint32_t* ids, const char* from, int more) {
+                std::copy(ids, ids + more, cells + count);
                 std::memcpy(values + count * kernels.value_size, from,
                             static_cast<size_t>(more) * kernels.value_size);
                 count += more;
@@ -158,15 +155,15 @@ void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
   const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
   std::optional<Canonical> flat;
   if (!is_one_run(c)) flat = flatten(t);
-  const PlaceCode places = all_places(t, c);
-  const Block block{t.dst.data + places.lowest() * kernels.value_size, places.step(),
-                    t.include_self};
+  const OffsetIds places = all_places(t, c);
+  const PlaceRange block{t.dst.data + places.lowest() * kernels.value_size, places.step(),
+                         t.include_self};
   with_run(t, flat ? *flat : c, places, kernels, [&](const Run& run) {
-    if (is_applied(t, kernels))
-      return kernels.apply_to_block(block, run.cells, run.values, run.count);
+    if (is_applied(t, kernels)) return kernels.apply.block(block, run.cells, run.values, run.count);
     auto* sums = reinterpret_cast<double*>(memory);
-    if (kernels.sum_plainly(block, places.count(), sums, run.cells, run.values, run.count)) return;
-    k_tile.run(t, c, Plan{&k_tile, 1, k_tile.workspace(t, c, 1)}, memory);
+    if (kernels.sum_in_float64(block, places.count(), sums, run.cells, run.values, run.count))
+      return;
+    k_block.run(t, c, Plan{&k_block, 1, k_block.workspace(t, c, 1)}, memory);
   });
 }
 
@@ -174,11 +171,12 @@ void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
 
 const Strategy k_small = {
     .name = "small",
-    .says = "few updates in one run; sums in a plain float64 a place, where that is exact",
+    .summary = "few updates in one run; sums in one plain float64 per place, where that is exact",
     .supports = supports,
     .cost = cost,
     .workspace = workspace,
     .run = run,
+    .fallback = fallback,
 };
 
 }  // namespace sow::detail

@@ -1,26 +1,16 @@
 // The one list of CPU strategies. The planner takes the cheapest that supports a Transfer.
 #include "cpu/strategies.h"
 
-#include "cpu/mask_scan.h"
+#include "cpu/mask/mask_scan.h"
 
 namespace sow::detail {
 
 namespace {
 
 const Strategy* const kStrategies[] = {
-    &k_direct,
-    &k_small,
-    &k_owned,
-    &k_ordered,
-    &k_short_rows,
-    &k_tile,
-    &k_private,
-    &k_partition,
-    &k_reference,
-    &k_strided_copy,
-    &k_gather,
-    &k_mask_elements,
-    &k_mask_rows,
+    &k_direct, &k_small,         &k_owned,     &k_ordered,   &k_short_rows,
+    &k_block,  &k_private,       &k_partition, &k_reference, &k_strided_copy,
+    &k_gather, &k_mask_elements, &k_mask_rows, &k_parts,
 };
 
 // The reference checks nothing, but values that run out are found by whoever reads the mask.
@@ -43,7 +33,7 @@ std::span<const Strategy* const> cpu_strategies() { return kStrategies; }
 // The last resort, which makes every Transfer possible: plain loops that need nothing.
 const Strategy k_reference = {
     .name = "reference",
-    .says = "serial loops that define the result",
+    .summary = "serial loops that define the result",
     .supports = [](const Transfer&, const Canonical&) { return true; },
     .cost = [](const Transfer&, const Canonical&, int) { return 1e18; },
     .workspace = [](const Transfer&, const Canonical&, int) { return size_t{0}; },

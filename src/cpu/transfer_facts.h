@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cpu/fold_kernels.h"
+#include "cpu/fold/fold_kernels.h"
+#include "cpu/read/id_reader.h"
 #include "cpu/tuning.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 
 namespace sow::detail {
 
@@ -30,7 +31,13 @@ inline double decode_ns(const Transfer& t, const Canonical& c) {
   const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
   const bool plain = checked && t.dst_index.size() == 1 && t.src_index.empty() &&
                      c.items.size() == 1 && c.outer_count == 1 && c.row.size == 1;
-  return plain ? 0 : tuning::kDecodeNs;
+  if (plain) return 0;
+  // Positions that are flattened come in runs of the last axis.
+  const Canonical flat = flatten(t);
+  const double run = flat.items.empty() ? 1 : static_cast<double>(flat.items.back().size);
+  if (IdReader::can_check(t, flat, all_places(t, c)))
+    return tuning::kDecodePlainNs + tuning::kDecodePlainRunNs / run;
+  return tuning::kDecodeNs + tuning::kDecodeRunNs / run;
 }
 
 // The bytes of the operands, of the destination only the part that the Transfer can reach. A

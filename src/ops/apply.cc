@@ -1,10 +1,11 @@
 // The door every operation goes through: checks, room for the result, lowering.
-#include "autograd/record.h"
-#include "core/float_state.h"
-#include "core/layout.h"
-#include "core/tensor_impl.h"
+#include "core/tensor/layout.h"
+#include "core/tensor/tensor_impl.h"
+#include "core/threads/float_state.h"
+#include "core/threads/interrupt.h"
+#include "ops/hooks.h"
 #include "ops/op.h"
-#include "program/record.h"
+#include "sow/limits.h"
 
 namespace sow::detail {
 
@@ -18,7 +19,7 @@ void expect_same_dtype(const char* op, const char* name_a, DType a, const char* 
 
 void expect_index_dtype(const char* op, DType dtype) {
   if (dtype == DType::int32 || dtype == DType::int64) return;
-  fail(ErrorKind::type, "{}: the index is {}; an index must be int32 or int64", op, dtype);
+  fail(ErrorKind::type, "{}: the index is {}; an index must be of an integer type", op, dtype);
 }
 
 void expect_reducible(const char* op, Reduce reduce, DType dtype) {
@@ -54,8 +55,7 @@ void expect_writable(const char* op, const Tensor& destination) {
     }
     fail(ErrorKind::overlap,
          "{}: the destination of shape {} and strides [{}] {} itself; write into a copy", op,
-         destination.shape(), strides,
-         overlap == SelfOverlap::yes ? "overlaps" : "may overlap");
+         destination.shape(), strides, overlap == SelfOverlap::yes ? "overlaps" : "may overlap");
   }
 }
 
@@ -78,8 +78,10 @@ Tensor run_in_place(Call& call) {
     if (may_share_bytes(destination, call.inputs[i])) call.inputs[i] = call.inputs[i].clone();
   }
   const KeepWhileExplaining keep(destination);
+  look_for_interrupt();
+  const Uninterrupted from_here;
   call.op->lower(call, destination);
-  destination.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
+  destination.impl()->storage->count_write();
   return destination;
 }
 
@@ -87,6 +89,11 @@ Tensor run_in_place(Call& call) {
 
 Tensor apply(Call&& call) {
   const FloatStateGuard guard;
+  if (is_symbolic_call(call)) return apply_in_program(std::move(call));
+  return infer_and_run(call);
+}
+
+Tensor infer_and_run(Call& call) {
   Metas metas;
   for (const Tensor& input : call.inputs) {
     metas.emplace_back(input.dtype(), input.shape(), input.device());
@@ -97,9 +104,24 @@ Tensor apply(Call&& call) {
   return run_call(call, meta);
 }
 
+// A tile shape is meant for destinations of its own rank.
+void expect_tiles_fit(const char* op, const Meta& meta) {
+  if (!has_tile_shape()) return;
+  const Dims tiles = tile_shape();
+  if (tiles.empty() || tiles.size() == meta.shape.size()) return;
+  fail(ErrorKind::shape, "{}: the tile shape {} has {} axes, the destination {} has {}", op, tiles,
+       tiles.size(), meta.shape, meta.shape.size());
+}
+
 Tensor run_call(Call& call, const Meta& meta) {
+  if (Rehearsal* rehearsal = current_rehearsal()) {
+    if (!rehearsal->met && rehearsal->op == op_name(call)) {
+      return rehearse_call(*rehearsal, call, meta);
+    }
+  }
   if (is_symbolic_call(call)) return record_in_program(call, meta);
   if (call.op->view != nullptr) return call.op->view(call);
+  expect_tiles_fit(op_name(call), meta);
   if (call.in_place) return run_in_place(call);
   if (call.op->dynamic != nullptr) return call.op->dynamic(call);
   const Tensor out = fresh_result(call, meta);
@@ -136,7 +158,8 @@ void copy_into(const Tensor& out, const Tensor& x, const char* op) {
   transfer.dtype = out.dtype();
   transfer.shape = out.shape();
   transfer.dst = {static_cast<char*>(out.data()), out.strides()};
-  transfer.src = {static_cast<char*>(x.data()), broadcast_strides(x.shape(), x.strides(), out.shape())};
+  transfer.src = {static_cast<char*>(x.data()),
+                  broadcast_strides(x.shape(), x.strides(), out.shape())};
   execute(transfer, out.device());
 }
 

@@ -1,7 +1,8 @@
 // The list of every operation.
 #include "ops/defs.h"
+#include "ops/gradients/rule_ops.h"
+#include "ops/groups/grouping.h"
 #include "ops/like.h"
-#include "ops/rule_ops.h"
 
 namespace sow::detail {
 
@@ -38,6 +39,7 @@ const std::vector<const OpDef*>& all_ops() {
                                              &kSelect,
                                              &kSlice,
                                              &kBroadcastTo,
+                                             &kUnsqueeze,
                                              &kFlatten,
                                              &kReshape,
                                              &kTranspose,
@@ -61,9 +63,28 @@ const std::vector<const OpDef*>& all_ops() {
                                              &kGe,
                                              &kWhere,
                                              &kTo,
+                                             &kAbs,
+                                             &kExp,
+                                             &kLog,
+                                             &kRemainder,
+                                             &kBitwiseAnd,
+                                             &kBitwiseOr,
+                                             &kBitwiseXor,
                                              &kSum,
                                              &kMean,
                                              &kIndexGet,
+                                             &kGroupReduce,
+                                             &kGroupSoftmax,
+                                             &kGroupLogSoftmax,
+                                             &kSegmentIds,
+                                             &kSegmentReduce,
+                                             &kGatherCsr,
+                                             &kSegmentCumsum,
+                                             &kBincount,
+                                             &kBinIndex,
+                                             &kSendURecv,
+                                             &kSendUeRecv,
+                                             &kSendUv,
                                              &kFullLike,
                                              &kSumTo,
                                              &kExpandLike,

@@ -17,22 +17,20 @@ extern const OpDef kIndexAdd, kIndexCopy, kIndexFill, kIndexReduce, kIndexSelect
 extern const OpDef kScatterNd, kTensorScatterNdUpdate, kTensorScatterNdAdd, kTensorScatterNdSub,
     kTensorScatterNdMax, kTensorScatterNdMin, kTensorScatterNdMul, kGatherNd;
 // index_put.cc
-extern const OpDef kIndexPut;
+extern const OpDef kIndexPut, kIndexGet;
 // slices.cc
 extern const OpDef kDiagonalScatter, kSelectScatter, kSliceScatter, kFillDiagonal;
 // views.cc, reshape.cc
 extern const OpDef kDiagonal, kSelect, kSlice, kBroadcastTo, kFlatten, kReshape, kTranspose,
-    kPermute, kFlip;
+    kUnsqueeze, kPermute, kFlip;
 
 // copy.cc
 extern const OpDef kClone, kCopy, kFill;
 // elementwise.cc, sums.cc
 extern const OpDef kAdd, kSub, kMul, kDiv, kNeg, kConj, kPow, kEq, kNe, kLt, kLe, kGt, kGe, kWhere,
-    kTo, kSum, kMean;
-// Inside of the library only: what gradient rules are made of (like.h, rule_ops.h, index_put.cc).
-extern const OpDef kIndexGet;
+    kTo, kAbs, kExp, kLog, kRemainder, kBitwiseAnd, kBitwiseOr, kBitwiseXor, kSum, kMean;
 
-// Every one of the above, and those of like.h and rule_ops.h.
+// Every one of the above, and those that only gradient rules use (like.h, rule_ops.h).
 const std::vector<const OpDef*>& all_ops();
 // By its out-of-place name; null if there is none.
 const OpDef* find_op(std::string_view name);

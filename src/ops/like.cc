@@ -1,8 +1,8 @@
 // Operations that take a second tensor for its shape alone.
 #include "ops/like.h"
 
-#include "core/layout.h"
-#include "core/tensor_impl.h"
+#include "core/tensor/layout.h"
+#include "core/tensor/tensor_impl.h"
 #include "ops/shapes.h"
 #include "sow/math.h"
 #include "transfer/map.h"
@@ -89,9 +89,7 @@ TensorList grad_expand(const Backward& b) {
 // -- reshape_like
 // ----------------------------------------------------------------------------------------
 
-Meta infer_reshape(const Call&, const Metas& inputs) {
-  return shaped_like(inputs[0], inputs[1]);
-}
+Meta infer_reshape(const Call&, const Metas& inputs) { return shaped_like(inputs[0], inputs[1]); }
 
 Tensor view_reshape(const Call& call) { return reshape(call.inputs[0], call.inputs[1].shape()); }
 
@@ -255,6 +253,11 @@ Tensor expand_like(const Tensor& x, const Tensor& like, const Dims& missing) {
 Tensor reshape_like(const Tensor& x, const Tensor& like) {
   if (all_known(x.shape()) && x.shape() == like.shape()) return x;
   return apply_to(kReshapeLike, x, like);
+}
+
+Tensor shaped_as(const Tensor& x, const Tensor& like) {
+  const Dims& shape = like.shape();
+  return std::count(shape.begin(), shape.end(), -1) < 2 ? x.reshape(shape) : reshape_like(x, like);
 }
 
 Tensor share_among(const Tensor& x, const Tensor& like) { return apply_to(kShareAmong, x, like); }

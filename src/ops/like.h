@@ -2,17 +2,24 @@
 // where a program does not know its extents yet.
 #pragma once
 
+#include "core/tensor/tensor_impl.h"
 #include "ops/op.h"
 
 namespace sow::detail {
 
 Tensor zeros_like(const Tensor& x);
+// Whether a rule may write into fresh zeros: not where they are real and what is written is not.
+inline bool may_write(const Tensor& zeros, const Tensor& grad) {
+  return grad.impl()->symbolic == nullptr || zeros.impl()->symbolic != nullptr;
+}
 Tensor full_like(const Tensor& x, const Scalar& value, DType dtype);
 // x summed over what broadcasting it from like's shape had expanded; x itself if nothing had.
 Tensor sum_to(const Tensor& x, const Tensor& like);
 // x broadcast to like's shape, after its axes `missing` (of like) came back with extent 1.
 Tensor expand_like(const Tensor& x, const Tensor& like, const Dims& missing = {});
 Tensor reshape_like(const Tensor& x, const Tensor& like);
+// The same by reshape, which files know, unless several extents are unknown.
+Tensor shaped_as(const Tensor& x, const Tensor& like);
 // x divided, in float64, by how many elements of `like` there are for each of x's.
 Tensor share_among(const Tensor& x, const Tensor& like);
 // The first elements of x in every dimension, as many as `like` has; and its transpose: x in the

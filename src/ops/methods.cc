@@ -19,31 +19,29 @@ Tensor Tensor::masked_fill_(const Tensor& mask, const Source& value) const {
   return sow::masked_fill_(*this, mask, value);
 }
 
-Tensor Tensor::masked_select(const Tensor& mask) const {
-  return sow::masked_select(*this, mask);
-}
+Tensor Tensor::masked_select(const Tensor& mask) const { return sow::masked_select(*this, mask); }
 
-Tensor Tensor::nonzero() const {
-  return sow::nonzero(*this);
-}
+Tensor Tensor::nonzero() const { return sow::nonzero(*this); }
 
-Tensor Tensor::put_along_axis(const Index& indices, const Source& values, int64_t axis,
-    ReduceName reduce, bool include_self, bool broadcast) const {
+Tensor Tensor::put_along_axis(const Index& indices, const Source& values,
+                              std::optional<int64_t> axis, ReduceName reduce, bool include_self,
+                              bool broadcast) const {
   return sow::put_along_axis(*this, indices, values, axis, reduce, include_self, broadcast);
 }
 
-Tensor Tensor::put_along_axis_(const Index& indices, const Source& values, int64_t axis,
-    ReduceName reduce, bool include_self, bool broadcast) const {
+Tensor Tensor::put_along_axis_(const Index& indices, const Source& values,
+                               std::optional<int64_t> axis, ReduceName reduce, bool include_self,
+                               bool broadcast) const {
   return sow::put_along_axis_(*this, indices, values, axis, reduce, include_self, broadcast);
 }
 
-Tensor Tensor::scatter(int64_t dim, const Index& index, const Source& src, ReduceName reduce)
-    const {
+Tensor Tensor::scatter(int64_t dim, const Index& index, const Source& src,
+                       ReduceName reduce) const {
   return sow::scatter(*this, dim, index, src, reduce);
 }
 
-Tensor Tensor::scatter_(int64_t dim, const Index& index, const Source& src, ReduceName reduce)
-    const {
+Tensor Tensor::scatter_(int64_t dim, const Index& index, const Source& src,
+                        ReduceName reduce) const {
   return sow::scatter_(*this, dim, index, src, reduce);
 }
 
@@ -55,17 +53,18 @@ Tensor Tensor::scatter_add_(int64_t dim, const Index& index, const Tensor& src) 
   return sow::scatter_add_(*this, dim, index, src);
 }
 
-Tensor Tensor::scatter_reduce(int64_t dim, const Index& index, const Tensor& src, ReduceName
-    reduce, bool include_self) const {
+Tensor Tensor::scatter_reduce(int64_t dim, const Index& index, const Tensor& src, ReduceName reduce,
+                              bool include_self) const {
   return sow::scatter_reduce(*this, dim, index, src, reduce, include_self);
 }
 
-Tensor Tensor::scatter_reduce_(int64_t dim, const Index& index, const Tensor& src, ReduceName
-    reduce, bool include_self) const {
+Tensor Tensor::scatter_reduce_(int64_t dim, const Index& index, const Tensor& src,
+                               ReduceName reduce, bool include_self) const {
   return sow::scatter_reduce_(*this, dim, index, src, reduce, include_self);
 }
 
-Tensor Tensor::take_along_axis(const Index& indices, int64_t axis, bool broadcast) const {
+Tensor Tensor::take_along_axis(const Index& indices, std::optional<int64_t> axis,
+                               bool broadcast) const {
   return sow::take_along_axis(*this, indices, axis, broadcast);
 }
 
@@ -97,13 +96,13 @@ Tensor Tensor::index_fill_(int64_t axis, const Index& index, const Source& value
   return sow::index_fill_(*this, axis, index, value);
 }
 
-Tensor Tensor::index_reduce(int64_t axis, const Index& index, const Tensor& source, ReduceName
-    reduce, bool include_self) const {
+Tensor Tensor::index_reduce(int64_t axis, const Index& index, const Tensor& source,
+                            ReduceName reduce, bool include_self) const {
   return sow::index_reduce(*this, axis, index, source, reduce, include_self);
 }
 
-Tensor Tensor::index_reduce_(int64_t axis, const Index& index, const Tensor& source, ReduceName
-    reduce, bool include_self) const {
+Tensor Tensor::index_reduce_(int64_t axis, const Index& index, const Tensor& source,
+                             ReduceName reduce, bool include_self) const {
   return sow::index_reduce_(*this, axis, index, source, reduce, include_self);
 }
 
@@ -111,13 +110,17 @@ Tensor Tensor::index_select(int64_t axis, const Index& index) const {
   return sow::index_select(*this, axis, index);
 }
 
-Tensor Tensor::index_put(const std::vector<Index>& indices, const Source& value, bool
-    accumulate) const {
+Tensor Tensor::index_get(const std::vector<Index>& indices) const {
+  return sow::index_get(*this, indices);
+}
+
+Tensor Tensor::index_put(const std::vector<Index>& indices, const Source& value,
+                         bool accumulate) const {
   return sow::index_put(*this, indices, value, accumulate);
 }
 
-Tensor Tensor::index_put_(const std::vector<Index>& indices, const Source& value, bool
-    accumulate) const {
+Tensor Tensor::index_put_(const std::vector<Index>& indices, const Source& value,
+                          bool accumulate) const {
   return sow::index_put_(*this, indices, value, accumulate);
 }
 
@@ -169,17 +172,17 @@ Tensor Tensor::tensor_scatter_nd_mul_(const Index& indices, const Tensor& update
   return sow::tensor_scatter_nd_mul_(*this, indices, updates);
 }
 
-Tensor Tensor::gather_nd(const Index& indices) const {
-  return sow::gather_nd(*this, indices);
+Tensor Tensor::gather_nd(const Index& indices, int64_t batch_dims) const {
+  return sow::gather_nd(*this, indices, batch_dims);
 }
 
-Tensor Tensor::diagonal_scatter(const Tensor& src, int64_t offset, int64_t axis1, int64_t axis2)
-    const {
+Tensor Tensor::diagonal_scatter(const Tensor& src, int64_t offset, int64_t axis1,
+                                int64_t axis2) const {
   return sow::diagonal_scatter(*this, src, offset, axis1, axis2);
 }
 
-Tensor Tensor::diagonal_scatter_(const Tensor& src, int64_t offset, int64_t axis1, int64_t
-    axis2) const {
+Tensor Tensor::diagonal_scatter_(const Tensor& src, int64_t offset, int64_t axis1,
+                                 int64_t axis2) const {
   return sow::diagonal_scatter_(*this, src, offset, axis1, axis2);
 }
 
@@ -192,12 +195,12 @@ Tensor Tensor::select_scatter_(const Tensor& src, int64_t dim, int64_t index) co
 }
 
 Tensor Tensor::slice_scatter(const Tensor& src, int64_t dim, int64_t start, int64_t stop,
-    int64_t step) const {
+                             int64_t step) const {
   return sow::slice_scatter(*this, src, dim, start, stop, step);
 }
 
 Tensor Tensor::slice_scatter_(const Tensor& src, int64_t dim, int64_t start, int64_t stop,
-    int64_t step) const {
+                              int64_t step) const {
   return sow::slice_scatter_(*this, src, dim, start, stop, step);
 }
 
@@ -220,6 +223,8 @@ Tensor Tensor::select(int64_t axis, int64_t position) const {
 Tensor Tensor::slice(int64_t axis, int64_t start, int64_t stop, int64_t step) const {
   return sow::slice(*this, axis, start, stop, step);
 }
+
+Tensor Tensor::unsqueeze(int64_t axis) const { return sow::unsqueeze(*this, axis); }
 
 Tensor Tensor::broadcast_to(const Dims& shape) const { return sow::broadcast_to(*this, shape); }
 

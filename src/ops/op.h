@@ -19,7 +19,8 @@ struct Meta {
 };
 using Metas = InlineVector<Meta, 4>;
 
-// Every argument of every operation that is not a tensor. Plain data, so that a program can save it.
+// Every argument of every operation that is not a tensor. Plain data, so that a program can save
+// it.
 struct Attrs {
   int64_t axis = 0;
   int64_t axis2 = 1;
@@ -33,11 +34,11 @@ struct Attrs {
   bool accumulate = false;
   bool wrap = false;
   Bounds bounds = Bounds::error;
-  std::optional<Scalar> scalar;  // a scalar source; then there is no source tensor
-  Dims shape;                    // a shape, or the axes of a sum
-  bool keepdim = false;          // of a sum
-  bool scalar_first = false;     // scalar - x, scalar / x
-  DType dtype = DType::float32;  // what `to` makes
+  std::optional<Scalar> scalar;             // a scalar source; then there is no source tensor
+  Dims shape;                               // a shape, or the axes of a sum
+  bool keepdim = false;                     // of a sum
+  bool scalar_first = false;                // scalar - x, scalar / x
+  DType dtype = DType::float32;             // what `to` makes
   std::shared_ptr<const IndexOrder> order;  // of the index, if it is held
   int64_t held_size = -1;                   // of the axis it was held for
 };
@@ -96,11 +97,15 @@ inline const char* op_name(const Call& call) {
   return call.in_place ? call.op->in_place_name : call.op->name;
 }
 
+// The operation that returns a new tensor instead. copy and fill are none that a user can call.
+const char* twin_name(const Call& call);
+
 // Runs a call: infers, checks what in-place forms must not do, makes room, lowers. The single door
 // through which every public function goes (autograd and programs hook in here).
 Tensor apply(Call&& call);
 
-// Lowering helpers ---------------------------------------------------------------------------------
+// Lowering helpers
+// ---------------------------------------------------------------------------------
 
 // out = a copy of x (broadcast to out's shape); nothing if they are the same tensor.
 void copy_into(const Tensor& out, const Tensor& x, const char* op);

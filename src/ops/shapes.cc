@@ -1,6 +1,8 @@
 // The shape rules and call builders that the families of operations share.
 #include "ops/shapes.h"
 
+#include "sow/math.h"
+
 namespace sow::detail {
 
 Call make_call(const OpDef& op, bool in_place, const Tensor& first) {
@@ -18,8 +20,13 @@ Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second) {
   return apply(std::move(call));
 }
 
+Tensor index_keys(const Tensor& keys) {
+  if (!keys.defined() || !is_integer(keys.dtype()) || size_of(keys.dtype()) >= 4) return keys;
+  return to(keys, DType::int32);
+}
+
 void add_index(Call& call, const Index& index) {
-  call.inputs.push_back(index.keys());
+  call.inputs.push_back(index_keys(index.keys()));
   // A held index was checked when it was made, against the size that infer compares.
   const bool checked = index.held() && index.bounds() == Bounds::error;
   call.attrs.bounds = checked ? Bounds::promise : index.bounds();
@@ -60,8 +67,7 @@ void expect_source_dtype(const Call& call, const char* destination, const char* 
   }
 }
 
-void expect_fill_value(const Call& call, const char* destination, const Metas& inputs,
-                       size_t at) {
+void expect_fill_value(const Call& call, const char* destination, const Metas& inputs, size_t at) {
   expect_source_dtype(call, destination, "value", inputs, at);
   if (!call.attrs.scalar && !inputs[at].shape.empty()) {
     fail(ErrorKind::shape, "{}: value has shape {}; it must be a scalar or a 0-d tensor",

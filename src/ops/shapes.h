@@ -1,17 +1,19 @@
 // What the operations share: shape rules on known and unknown extents, and how a call is built.
 #pragma once
 
-#include "core/layout.h"
+#include "core/tensor/layout.h"
 #include "ops/op.h"
 
 namespace sow::detail {
 
-// -- building a call -----------------------------------------------------------------------------
+// -- building a call
 
-// Appends the index to the inputs, and its policy and order to the attributes.
 // The call of an operation on x and a second tensor.
 Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second);
+// Appends the index to the inputs, and its policy and order to the attributes.
 void add_index(Call& call, const Index& index);
+// Keys as int32 or int64: those of narrower integers are widened.
+Tensor index_keys(const Tensor& keys);
 // Appends a source tensor to the inputs, or its scalar to the attributes.
 void add_source(Call& call, const Source& source);
 inline void add_source(Call& call, const Tensor& source) { call.inputs.push_back(source); }
@@ -41,8 +43,7 @@ Dims concat(const Dims& a, const Dims& b);
 void expect_source_dtype(const Call& call, const char* destination, const char* source,
                          const Metas& inputs, size_t at);
 // A source that fills every place with one value: a scalar or a 0-d tensor.
-void expect_fill_value(const Call& call, const char* destination, const Metas& inputs,
-                       size_t at);
+void expect_fill_value(const Call& call, const char* destination, const Metas& inputs, size_t at);
 void expect_mask_dtype(const char* op, DType dtype);
 // An index that is held for an axis of one size is of no use on an axis of another.
 void expect_held_size(const char* op, int64_t held_size, int64_t axis, int64_t extent);

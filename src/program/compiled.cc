@@ -1,6 +1,6 @@
 // The public face of compiled programs: feeds and results by name, by place, and explained.
 #include "core/fail.h"
-#include "program/executable.h"
+#include "program/run/executable.h"
 
 namespace sow {
 

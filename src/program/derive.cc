@@ -7,13 +7,20 @@
 namespace sow::detail {
 namespace {
 
+// Each gradient of a gradient has about three times the calls: without a bound a few hundred bytes
+// of a file would take hours. 16,384 calls are planned in a second and take 110 MB; a thousand
+// recorded ones may be differentiated three times over.
+constexpr size_t kLeastDerived = 16384;
+constexpr size_t kDerivedPerCall = 32;
+
 // Which values a gradient of a target can flow through.
 std::vector<bool> values_leading_to(const Graph& graph, const std::vector<int>& targets) {
   std::vector<bool> leads(graph.values.size(), false);
   for (const int target : targets) leads[target] = true;
   for (const GraphNode& node : graph.nodes) {
     const int result = node.results[0];
-    if (node.op->gradient == nullptr || !is_differentiable(graph.values[result].meta.dtype)) continue;
+    if (node.op->gradient == nullptr || !is_differentiable(graph.values[result].meta.dtype))
+      continue;
     for (const int input : node.inputs) {
       if (leads[input] && is_differentiable(graph.values[input].meta.dtype)) leads[result] = true;
     }
@@ -65,7 +72,8 @@ TensorList derive(Graph& graph, const std::vector<int>& outputs, const std::vect
     uint64_t needs = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int input = node.inputs[i];
-      if (leads[input] && is_differentiable(graph.values[input].meta.dtype)) needs |= uint64_t{1} << i;
+      if (leads[input] && is_differentiable(graph.values[input].meta.dtype))
+        needs |= uint64_t{1} << i;
     }
     if (needs == 0 || node.op->gradient == nullptr) continue;
     const TensorList terms = run_rule(graph, node, sums[result], needs);
@@ -128,6 +136,8 @@ TensorList replay_gradients(Graph& graph, const GraphNode& node, const TensorLis
 std::shared_ptr<Graph> with_shapes(const Graph& graph, const std::vector<Dims>& shapes) {
   auto out = std::make_shared<Graph>();
   out->copies_constants = false;
+  out->recorded_nodes = graph.nodes.size();
+  out->most_nodes = kLeastDerived + kDerivedPerCall * graph.nodes.size();
   TensorList tensors(graph.values.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const GraphInput& input = graph.inputs[i];
@@ -146,6 +156,8 @@ std::shared_ptr<Graph> with_shapes(const Graph& graph, const std::vector<Dims>& 
     TensorList inputs;
     for (const int input : node.inputs) inputs.push_back(tensors[input]);
     if (node.op != nullptr) {
+      // A handle of its own: others go on meaning the old value.
+      if (node.in_place) inputs[0] = out->symbol(out->value_of(node.name(), inputs[0]));
       tensors[node.results[0]] = apply({node.op, std::move(inputs), node.attrs, node.in_place});
       continue;
     }

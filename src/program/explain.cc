@@ -1,6 +1,6 @@
 // Says what a plan does: every step, its strategy, its bytes.
 #include "core/text.h"
-#include "program/plan_program.h"
+#include "program/plan/plan_program.h"
 
 namespace sow::detail {
 namespace {
@@ -25,8 +25,8 @@ uint64_t transfer_bytes(const Transfer& t) {
   const uint64_t size = size_of(t.dtype), all = positions(t.shape);
   const bool reduces = t.reduce != Reduce::assign;
   const uint64_t places = t.dst_index.empty() && t.mask_side != MaskSide::destination
-                             ? reached(t.shape, t.dst.strides)
-                             : all;
+                              ? reached(t.shape, t.dst.strides)
+                              : all;
   uint64_t bytes = places * size * (reduces && t.include_self ? 2 : 1);
   if (t.src.data != nullptr) {
     const bool by_rank = t.mask_side == MaskSide::source || !t.src_index.empty();
@@ -47,10 +47,12 @@ int64_t backward_bytes(const Step& step) {
   const IndexedBackward& work = step.backward;
   const uint64_t all = positions(step.transfer.shape);
   uint64_t places = 1;
-  for (const IndexOperand& index : step.transfer.dst_index) places *= static_cast<uint64_t>(index.extent);
+  for (const IndexOperand& index : step.transfer.dst_index)
+    places *= static_cast<uint64_t>(index.extent);
   const uint64_t columns = reached(step.transfer.shape, step.transfer.dst.strides);
   uint64_t elements = 0;
-  for (const char* pointer : {work.grad, work.result, work.x, static_cast<const char*>(work.x_grad)}) {
+  for (const char* pointer :
+       {work.grad, work.result, work.x, static_cast<const char*>(work.x_grad)}) {
     if (pointer != nullptr) elements += places * columns;
   }
   for (const char* pointer : {work.source, static_cast<const char*>(work.source_grad)}) {
@@ -109,9 +111,9 @@ ProgramStats stats_of(const PlannedProgram& program) {
 
 std::string explain(const PlannedProgram& program) {
   const ProgramStats stats = stats_of(program);
-  std::string words = text(
-      "{} steps, {} of them copies, {} fused into others; {} bytes moved, arena of {} bytes\n",
-      stats.steps, stats.copies, stats.fused, stats.bytes_moved, stats.arena_bytes);
+  std::string words =
+      text("{} steps, {} of them copies, {} fused into others; {} bytes moved, arena of {} bytes\n",
+           stats.steps, stats.copies, stats.fused, stats.bytes_moved, stats.arena_bytes);
   if (program.overwritten != 0) {
     words += text("   {} left out: all they wrote was overwritten before it was read\n",
                   program.overwritten);
@@ -120,23 +122,24 @@ std::string explain(const PlannedProgram& program) {
   for (const Step& step : program.steps) {
     switch (step.kind) {
       case Step::Kind::order:
-        words += text("   order the keys of {}, for all steps that need it\n  workspace    {} bytes\n",
-                      step.transfer.op, step.plan.workspace);
+        words +=
+            text("   order the keys of {}, for all steps that need it\n  workspace    {} bytes\n",
+                 step.transfer.op, step.plan.workspace);
         continue;
       case Step::Kind::check:
         words += text("   check the index of {}\n", step.transfer.op);
         continue;
       case Step::Kind::transfer:
         words += text("{}. ", ++number);
-        words += step.plan.strategy != nullptr
-                    ? describe(step.transfer, step.canonical, step.plan)
-                    : text("{}: on {}\n", step.transfer.op, to_string(step.device));
+        words += step.plan.strategy != nullptr || step.plan.on_device != nullptr
+                     ? describe(step.transfer, step.canonical, step.plan, step.device)
+                     : text("{}: on {}\n", step.transfer.op, to_string(step.device));
         words += text("  into         {}\n", place_text(program, step.transfer.dst.data));
         break;
       case Step::Kind::map:
         words += text("{}. {}: element by element to {} over {}\n  into         {}\n", ++number,
-                            name_of(step.map.op), step.map.out_dtype, step.map.shape,
-                            place_text(program, step.map.out));
+                      name_of(step.map.op), step.map.out_dtype, step.map.shape,
+                      place_text(program, step.map.out));
         break;
       case Step::Kind::backward:
         words += text(
@@ -148,8 +151,8 @@ std::string explain(const PlannedProgram& program) {
                                                                      : step.backward.x_grad));
         break;
       case Step::Kind::eager:
-        words += text("{}. {}: its shape depends on data; planned when its turn comes\n",
-                            ++number, program.eager[step.eager].op->name);
+        words += text("{}. {}: its shape depends on data; planned when its turn comes\n", ++number,
+                      program.eager[step.eager].op->name);
         continue;
     }
     words += text("  moves        {} bytes\n", bytes_moved(step));

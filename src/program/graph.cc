@@ -1,8 +1,9 @@
 // Builds graphs: inputs, constants, recorded calls, outputs.
 #include "program/graph.h"
 
-#include "core/layout.h"
-#include "program/record.h"
+#include "core/tensor/layout.h"
+#include "ops/hooks.h"
+#include "program/handles.h"
 
 namespace sow {
 namespace detail {
@@ -40,6 +41,7 @@ int Graph::add_input(const std::string& name, const Meta& meta, std::vector<std:
 
 int Graph::value_of(const char* op, const Tensor& tensor) {
   if (!tensor.defined()) fail(ErrorKind::argument, "{}: a tensor is undefined", op);
+  refresh(tensor);
   const Symbol* symbol = symbol_of(tensor);
   if (symbol == nullptr) return add_constant(tensor);
   if (symbol->graph.get() != this) {
@@ -70,6 +72,12 @@ Tensor record_in_program(const Call& call, const Meta& meta) {
       graph = symbol->graph;
     }
   }
+  if (graph->nodes.size() >= graph->most_nodes) {
+    fail(ErrorKind::autograd,
+         "gradients: those of this program of {} calls would be more than {} calls; gradients of "
+         "gradients multiply, so take fewer of each other",
+         graph->recorded_nodes, graph->most_nodes);
+  }
   GraphNode node;
   node.op = call.op;
   node.attrs = call.attrs;
@@ -98,14 +106,17 @@ TensorList Graph::gradients(const TensorList& outputs_of, const TensorList& targ
     const int id = value_of(op, outputs_of[i]);
     const Meta output = values[id].meta;
     if (!is_differentiable(output.dtype)) {
-      fail(ErrorKind::autograd, "gradients: an output is {}; only floating and complex types have "
-           "gradients", output.dtype);
+      fail(ErrorKind::autograd,
+           "gradients: an output is {}; only floating and complex types have "
+           "gradients",
+           output.dtype);
     }
     node.inputs.push_back(id);
     if (grads.empty()) {
       if (all_known(output.shape) && checked_numel(output.shape, 1, op) != 1) {
         fail(ErrorKind::autograd,
-             "gradients: the output has shape {}; only an output of one element needs no gradient of "
+             "gradients: the output has shape {}; only an output of one element needs no gradient "
+             "of "
              "its own",
              output.shape);
       }
@@ -115,8 +126,8 @@ TensorList Graph::gradients(const TensorList& outputs_of, const TensorList& targ
     const bool known = all_known(grad.shape) && all_known(output.shape);
     if (grad.dtype != output.dtype || (known && !(grad.shape == output.shape))) {
       fail(ErrorKind::shape,
-           "gradients: the gradient is {} {}, but the output is {} {}; they must be equal", grad.dtype,
-           grad.shape, output.dtype, output.shape);
+           "gradients: the gradient is {} {}, but the output is {} {}; they must be equal",
+           grad.dtype, grad.shape, output.dtype, output.shape);
     }
   }
   TensorList results;
@@ -124,8 +135,10 @@ TensorList Graph::gradients(const TensorList& outputs_of, const TensorList& targ
   for (const Tensor& target : targets) {
     const int id = value_of(op, target);
     if (!is_differentiable(values[id].meta.dtype)) {
-      fail(ErrorKind::autograd, "gradients: an input is {}; only floating and complex types have "
-           "gradients", values[id].meta.dtype);
+      fail(ErrorKind::autograd,
+           "gradients: an input is {}; only floating and complex types have "
+           "gradients",
+           values[id].meta.dtype);
     }
     node.inputs.push_back(id);
     metas.push_back(values[id].meta);
@@ -143,7 +156,8 @@ TensorList Graph::gradients(const TensorList& outputs_of, const TensorList& targ
 
 namespace {
 
-void expect_new_name(const char* op, const std::string& name, const std::vector<std::string>& names) {
+void expect_new_name(const char* op, const std::string& name,
+                     const std::vector<std::string>& names) {
   if (name.empty()) fail(ErrorKind::argument, "{}: the name is empty", op);
   if (std::find(names.begin(), names.end(), name) != names.end()) {
     fail(ErrorKind::argument, "{}: there is an {} \"{}\" already", op, op, name);

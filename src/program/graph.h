@@ -3,7 +3,7 @@
 
 #include <unordered_map>
 
-#include "core/tensor_impl.h"
+#include "core/tensor/tensor_impl.h"
 #include "ops/op.h"
 #include "sow/program.h"
 
@@ -49,6 +49,10 @@ struct Graph : std::enable_shared_from_this<Graph> {
   // A graph that a user builds copies its constants; the originals are kept, so that each is
   // copied once.
   bool copies_constants = true;
+  // Of a graph whose gradients are worked out: the most calls it may have, and how many were
+  // recorded.
+  size_t most_nodes = SIZE_MAX;
+  size_t recorded_nodes = 0;
   std::unordered_map<const TensorImpl*, std::pair<Tensor, int>> constants;
 
   int add_value(Value value);
@@ -58,12 +62,17 @@ struct Graph : std::enable_shared_from_this<Graph> {
   int value_of(const char* op, const Tensor& tensor);
   // A handle of a value.
   Tensor symbol(int value);
-  TensorList gradients(const TensorList& outputs, const TensorList& targets, const TensorList& grads);
+  TensorList gradients(const TensorList& outputs, const TensorList& targets,
+                       const TensorList& grads);
 };
+
+struct SymbolicView;  // program/handles.h
 
 struct Symbol final : SymbolicState {
   std::shared_ptr<Graph> graph;
   int value = 0;
+  std::shared_ptr<const SymbolicView> view;  // where the handle is one
+  bool dense = false;                        // row-major in every run
 };
 
 inline const Symbol* symbol_of(const Tensor& tensor) {

@@ -31,6 +31,7 @@ constexpr SavedOp kTable[] = {
     {"tensor_scatter_nd_min", 3, Source::none, Reduce::amin},
     {"tensor_scatter_nd_mul", 3, Source::none, Reduce::mul},
     {"gather_nd", 2},
+    {"index_get", 1, Source::indices},
     {"index_put", 1, Source::index_put, Reduce::assign, true},
     {"diagonal_scatter", 2},
     {"select_scatter", 2},
@@ -40,8 +41,11 @@ constexpr SavedOp kTable[] = {
     {"select", 1},
     {"slice", 1},
     {"broadcast_to", 1},
+    {"unsqueeze", 1},
     {"flatten", 1},
     {"reshape", 1},
+    {"reshape_like", 2},
+    {"positions_like", 1},
     {"transpose", 1},
     {"permute", 1},
     {"flip", 1},
@@ -63,6 +67,24 @@ constexpr SavedOp kTable[] = {
     {"pow", 1, Source::scalar},
     {"where", 2, Source::either},
     {"to", 1},
+    {"abs", 1},
+    {"exp", 1},
+    {"log", 1},
+    {"remainder", 1, Source::either},
+    {"bitwise_and", 1, Source::either},
+    {"bitwise_or", 1, Source::either},
+    {"bitwise_xor", 1, Source::either},
+    {"group_reduce", 2, Source::maybe, Reduce::assign, true},
+    {"group_softmax", 2},
+    {"group_log_softmax", 2},
+    {"segment_reduce", 2, Source::maybe, Reduce::assign, true},
+    {"gather_csr", 2},
+    {"segment_cumsum", 2},
+    {"bincount", 1, Source::maybe},
+    {"bin_index", 2},
+    {"send_u_recv", 3, Source::none, Reduce::assign, true},
+    {"send_ue_recv", 4, Source::none, Reduce::assign, true},
+    {"send_uv", 4},
     {"sum", 1, Source::none, Reduce::add},
     {"mean", 1, Source::none, Reduce::mean},
 };
@@ -85,9 +107,21 @@ void expect_well_formed(const SavedOp& op, const Attrs& attrs, size_t tensors, b
   const size_t least = static_cast<size_t>(op.tensors);
   bool fits = false;
   switch (op.source) {
-    case Source::none: fits = tensors == least && !attrs.scalar; break;
-    case Source::either: fits = tensors == least + (attrs.scalar ? 0 : 1); break;
-    case Source::scalar: fits = tensors == least && attrs.scalar; break;
+    case Source::none:
+      fits = tensors == least && !attrs.scalar;
+      break;
+    case Source::either:
+      fits = tensors == least + (attrs.scalar ? 0 : 1);
+      break;
+    case Source::maybe:
+      fits = (tensors == least || tensors == least + 1) && !attrs.scalar;
+      break;
+    case Source::scalar:
+      fits = tensors == least && attrs.scalar;
+      break;
+    case Source::indices:
+      fits = tensors == least + attrs.shape.size() && !attrs.scalar;
+      break;
     case Source::index_put:
       // One held size for each index.
       fits = tensors == least + attrs.shape.size() + (attrs.scalar ? 0 : 1);

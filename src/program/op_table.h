@@ -9,8 +9,10 @@ struct SavedOp {
   enum class Source : uint8_t {
     none,      // `tensors` of them and no scalar
     either,    // and one more tensor, or a scalar
+    maybe,     // or one more, and no scalar
     scalar,    // and a scalar
-    index_put  // any number of indices, then a tensor or a scalar
+    indices,   // and any number of indices
+    index_put  // the same, then a tensor or a scalar
   };
   const char* name;
   int tensors;

@@ -2,12 +2,10 @@
 // inputs, constants, results.
 #include "program/save.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "core/device_table.h"
-#include "core/layout.h"
+#include "core/tensor/layout.h"
 #include "ops/defs.h"
+#include "program/file.h"
 #include "program/op_table.h"
 
 namespace sow {
@@ -28,14 +26,15 @@ uint64_t checksum(std::string_view bytes) {
   return hash;
 }
 
-// -- bytes -----------------------------------------------------------------------------------------
+// -- bytes
 
 class Writer {
  public:
   template <class T>
   void number(T value) {
     auto bits = static_cast<uint64_t>(value);
-    for (size_t i = 0; i < sizeof(T); ++i, bits >>= 8) bytes_.push_back(static_cast<char>(bits & 0xff));
+    for (size_t i = 0; i < sizeof(T); ++i, bits >>= 8)
+      bytes_.push_back(static_cast<char>(bits & 0xff));
   }
   void flag(bool value) { number<uint8_t>(value); }
   void real(double value) {
@@ -111,7 +110,7 @@ class Reader {
   std::string_view left_;
 };
 
-// -- attributes --------------------------------------------------------------------------------------
+// -- attributes
 
 void write_scalar(Writer& out, const Scalar& scalar) {
   out.number(static_cast<uint8_t>(scalar.kind()));
@@ -172,7 +171,7 @@ Attrs read_attrs(Reader& in) {
   return attrs;
 }
 
-// -- values and calls ----------------------------------------------------------------------------------
+// -- values and calls
 
 void write_constant(Writer& out, const Tensor& tensor) {
   out.number(static_cast<uint8_t>(tensor.dtype()));
@@ -226,7 +225,8 @@ TensorList read_operands(Reader& in, const TensorList& values) {
 TensorList read_gradients(Reader& in, Graph& graph, const TensorList& operands) {
   const auto outputs = in.number<uint64_t>(), targets = in.number<uint64_t>();
   const size_t count = operands.size();
-  const bool fits = outputs <= count && targets <= count - outputs && outputs != 0 && targets != 0 &&
+  const bool fits = outputs <= count && targets <= count - outputs && outputs != 0 &&
+                    targets != 0 &&
                     (outputs + targets == count || outputs + targets + outputs == count);
   if (!fits) damaged("gradients have the wrong number of operands");
   const auto begin = operands.begin();
@@ -301,7 +301,7 @@ std::string write_graph(const Graph& graph) {
 
 namespace {
 
-Tensor read_input(Reader& in, Program& program) {
+Tensor read_input(Reader& in, Program& program, const Device* on) {
   const std::string name = in.string();
   const auto dtype = in.choice<DType>(kDTypeCount);
   Device device;
@@ -319,20 +319,20 @@ Tensor read_input(Reader& in, Program& program) {
       extents.emplace_back(std::move(extent_name));
     }
   }
-  return program.input(name, dtype, extents, device);
+  return program.input(name, dtype, extents, on == nullptr ? device : *on);
 }
 
 }  // namespace
 
-std::shared_ptr<Graph> read_graph(std::string_view bytes) {
+std::shared_ptr<Graph> read_graph(std::string_view bytes, const Device* on) {
   Reader in(bytes);
   Program program;
   Graph& graph = *program.graph();
   TensorList values;
-  for (size_t left = in.count(14); left > 0; --left) values.push_back(read_input(in, program));
+  for (size_t left = in.count(14); left > 0; --left) values.push_back(read_input(in, program, on));
   for (size_t left = in.count(17); left > 0; --left) {
     const std::string name = in.string();
-    const Tensor constant = read_constant(in);
+    const Tensor constant = on == nullptr ? read_constant(in) : read_constant(in).to(*on);
     graph.copies_constants = false;  // it is ours alone
     values.push_back(named(program.constant(constant), name));
     graph.copies_constants = true;
@@ -352,6 +352,28 @@ std::shared_ptr<Graph> read_graph(std::string_view bytes) {
   return program.graph();
 }
 
+namespace {
+
+// Magic, version, size of the body, its checksum.
+constexpr size_t kHeaderBytes = kMagic.size() + 4 + 8 + 8;
+
+// How many bytes follow a header.
+uint64_t body_size(std::string_view header) {
+  Reader in(header);
+  if (header.size() < kMagic.size() || in.raw(kMagic.size()) != kMagic) {
+    fail(ErrorKind::argument, "load: this is not a program of sow");
+  }
+  const auto version = in.number<uint32_t>();
+  if (version != kVersion) {
+    fail(ErrorKind::argument, "load: the file has version {}, and this sow reads version {}",
+         version, kVersion);
+  }
+  const auto size = in.number<uint64_t>();
+  in.number<uint64_t>();  // the checksum: the header is whole
+  return size;
+}
+
+}  // namespace
 }  // namespace detail
 
 std::string Program::serialize() const {
@@ -365,39 +387,37 @@ std::string Program::serialize() const {
   return out.take();
 }
 
-Program Program::deserialize(std::string_view bytes) {
-  using detail::fail;
-  detail::Reader in(bytes);
-  if (bytes.size() < detail::kMagic.size() || in.raw(detail::kMagic.size()) != detail::kMagic) {
-    fail(ErrorKind::argument, "load: this is not a program of sow");
-  }
-  const auto version = in.number<uint32_t>();
-  if (version != detail::kVersion) {
-    fail(ErrorKind::argument, "load: the file has version {}, and this sow reads version {}", version,
-         detail::kVersion);
-  }
-  const auto size = in.number<uint64_t>();
+namespace detail {
+namespace {
+
+// What a file holds inside of its frame.
+std::string_view body_of(std::string_view bytes) {
+  const uint64_t size = body_size(bytes.substr(0, kHeaderBytes));
+  Reader in(bytes.substr(kHeaderBytes - sizeof(uint64_t)));
   const auto sum = in.number<uint64_t>();
   const std::string_view body = in.raw(size);
-  if (!in.at_end()) detail::damaged("something follows its end");
-  if (detail::checksum(body) != sum) detail::damaged("its checksum is another");
-  return Program(detail::read_graph(body));
+  if (!in.at_end()) damaged("something follows its end");
+  if (checksum(body) != sum) damaged("its checksum is another");
+  return body;
 }
 
-void Program::save(const std::string& path) const {
-  const std::string bytes = serialize();
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) detail::fail(ErrorKind::argument, "save: {} could not be written", path);
+}  // namespace
+}  // namespace detail
+
+Program Program::deserialize(std::string_view bytes) {
+  return Program(detail::read_graph(detail::body_of(bytes)));
 }
+
+Program Program::deserialize(std::string_view bytes, Device device) {
+  return Program(detail::read_graph(detail::body_of(bytes), &device));
+}
+
+void Program::save(const std::string& path) const { detail::replace_file(path, serialize()); }
 
 Program Program::load(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) detail::fail(ErrorKind::argument, "load: {} could not be read", path);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  return deserialize(bytes.str());
+  return deserialize(detail::read_file(path, detail::kHeaderBytes, [](std::string_view header) {
+    return detail::kHeaderBytes + std::min(detail::body_size(header), UINT64_MAX / 2);
+  }));
 }
 
 }  // namespace sow

@@ -13,6 +13,7 @@ std::string write_attrs(const Attrs& attrs);
 
 std::string write_graph(const Graph& graph);
 // Trusts nothing: every size is checked against what is left, every call against its operation.
-std::shared_ptr<Graph> read_graph(std::string_view bytes);
+// On the device it was built for, or on another one.
+std::shared_ptr<Graph> read_graph(std::string_view bytes, const Device* on = nullptr);
 
 }  // namespace sow::detail

@@ -86,7 +86,7 @@ std::string call_text(const Graph& graph, const GraphNode& node) {
   const auto targets = begin + static_cast<std::ptrdiff_t>(node.output_count);
   const auto grads = targets + static_cast<std::ptrdiff_t>(node.results.size());
   std::string words = text("gradients([{}], [{}]", joined(graph, {begin, targets}),
-                                 joined(graph, {targets, grads}));
+                           joined(graph, {targets, grads}));
   if (grads != node.inputs.end()) {
     words += text(", [{}]", joined(graph, {grads, node.inputs.end()}));
   }
@@ -114,18 +114,18 @@ std::string to_text(const Graph& graph) {
   for (const GraphInput& input : graph.inputs) {
     const Value& value = graph.values[input.value];
     words += text("  {} {} {}\n", padded(text("input {}", input.name)), value.meta.dtype,
-                        declared_shape(value.meta.shape, input.extents));
+                  declared_shape(value.meta.shape, input.extents));
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
     if (value.kind != Value::Kind::constant) continue;
     words += text("  {} {}\n", padded(text("constant {}", label(graph, static_cast<int>(v)))),
-                        type_text(value));
+                  type_text(value));
   }
   for (const GraphNode& node : graph.nodes) {
     const std::string type = type_text(graph.values[node.results[0]]);
     words += text("  {} = {}   {}\n", joined(graph, node.results), call_text(graph, node),
-                        node.results.size() == 1 ? type : "");
+                  node.results.size() == 1 ? type : "");
   }
   for (const GraphOutput& output : graph.outputs) {
     words += text("  output {} = {}\n", output.name, label(graph, output.value));
@@ -144,25 +144,29 @@ std::string to_dot(const Graph& graph) {
     if (value.kind == Value::Kind::result) continue;
     source[v] = text("v{}", v);
     if (value.kind == Value::Kind::input) continue;
-    words += text("  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#e5e7eb\", "
-                  "label=\"constant\\n{}\"];\n", v, type_text(value));
+    words += text(
+        "  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#e5e7eb\", "
+        "label=\"constant\\n{}\"];\n",
+        v, type_text(value));
   }
   for (const GraphInput& input : graph.inputs) {
     const Meta& meta = graph.values[input.value].meta;
-    words += text("  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#dbeafe\", "
-                  "label=\"{}\\n{} {}\"];\n", input.value, escaped(input.name), meta.dtype,
-                  escaped(declared_shape(meta.shape, input.extents)));
+    words += text(
+        "  v{} [shape=box, style=\"rounded,filled\", fillcolor=\"#dbeafe\", "
+        "label=\"{}\\n{} {}\"];\n",
+        input.value, escaped(input.name), meta.dtype,
+        escaped(declared_shape(meta.shape, input.extents)));
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
     for (const int result : node.results) source[result] = text("n{}", n);
     const std::string& name = graph.values[node.results[0]].name;
     words += text("  n{} [shape=box, style=filled, fillcolor=\"{}\", label=\"{}{}\"];\n", n,
-                        node.op == nullptr ? "#fde68a" : "#ffffff", node.name(),
-                        name.empty() ? std::string() : text("\\n{}", escaped(name)));
+                  node.op == nullptr ? "#fde68a" : "#ffffff", node.name(),
+                  name.empty() ? std::string() : text("\\n{}", escaped(name)));
     for (const int input : node.inputs) {
-      words += text("  {} -> n{} [label=\"{}\"];\n", source[input], n,
-                          graph.values[input].meta.shape);
+      words +=
+          text("  {} -> n{} [label=\"{}\"];\n", source[input], n, graph.values[input].meta.shape);
     }
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {

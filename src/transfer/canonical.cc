@@ -83,13 +83,17 @@ void take_row(Canonical& canonical) {
 
 }  // namespace
 
+bool has_no_work(const Transfer& transfer) {
+  bool empty = false;
+  for (const int64_t extent : transfer.shape) empty = empty || extent == 0;
+  // Without a place to go to every update was dropped: any other policy has raised its error.
+  for (const IndexOperand& index : transfer.dst_index) empty = empty || index.extent == 0;
+  return empty;
+}
+
 Canonical canonicalize(const Transfer& transfer) {
   Canonical canonical;
-  for (int64_t extent : transfer.shape) canonical.empty = canonical.empty || extent == 0;
-  // Without a place to go to every update was dropped: any other policy has raised its error.
-  for (const IndexOperand& index : transfer.dst_index) {
-    canonical.empty = canonical.empty || index.extent == 0;
-  }
+  canonical.empty = has_no_work(transfer);
   if (canonical.empty) return canonical;
   for (Axis& axis : axes_of(transfer)) {
     (axis.dst == 0 ? canonical.items : canonical.outer).push_back(std::move(axis));
@@ -134,8 +138,8 @@ namespace {
 
 // out[i] += scale * key(i) for a run of keys, or kDropped. Only drop needs a branch a key.
 template <class K>
-void add_keys(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t stride, int64_t count,
-              int64_t* out) {
+void add_keys(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t stride,
+              int64_t count, int64_t* out) {
   const K* keys = reinterpret_cast<const K*>(index.data) + offset;
   const int64_t extent = index.extent, scale = index.scale;
   if (bounds == Bounds::drop) {
@@ -160,8 +164,8 @@ void add_keys(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t 
   }
 }
 
-void add_run(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t stride, int64_t count,
-             int64_t* out) {
+void add_run(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t stride,
+             int64_t count, int64_t* out) {
   if (index.dtype == DType::int32) {
     add_keys<int32_t>(index, bounds, offset, stride, count, out);
   } else {
@@ -171,8 +175,8 @@ void add_run(const IndexOperand& index, Bounds bounds, int64_t offset, int64_t s
 
 }  // namespace
 
-void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase& base, int64_t first,
-                  int64_t count, int64_t* dst_offsets, int64_t* src_offsets) {
+void decode_items(const Transfer& t, const Canonical& canonical, const OuterBase& base,
+                  int64_t first, int64_t count, int64_t* dst_offsets, int64_t* src_offsets) {
   static const Axis kSingle;
   const size_t rank = canonical.items.size();
   const Axis& inner = rank == 0 ? kSingle : canonical.items[rank - 1];

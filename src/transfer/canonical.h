@@ -38,7 +38,28 @@ struct Canonical {
   bool empty = false;  // nothing to do at all
 };
 
+// Whether axes walk an operand one element after the other, in order; stride_of(axis) is its
+// stride.
+template <class StrideOf>
+bool is_dense(const Axes& axes, StrideOf&& stride_of) {
+  int64_t step = 1;
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (stride_of(axes[i]) != step) return false;
+    step *= axes[i].size;
+  }
+  return true;
+}
+inline bool is_dense_source(const Axes& axes) {
+  return is_dense(axes, [](const Axis& axis) { return axis.src; });
+}
+inline bool is_dense_index(const Axes& axes) {  // the first one
+  return is_dense(axes, [](const Axis& axis) { return axis.index[0]; });
+}
+
 Canonical canonicalize(const Transfer& transfer);
+
+// Whether no position, or no place to go to, is left; only the indices may have to be checked.
+bool has_no_work(const Transfer& transfer);
 
 // The same positions without outer dimensions and rows: all of them are items, in row-major order,
 // and their dst strides count.

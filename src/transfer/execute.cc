@@ -1,30 +1,32 @@
-// Runs Transfers on their device, and the CPU's filling of the device table.
-#include <cstring>
+// Runs Transfers on their device: the one way from a Transfer to its strategy.
 #include <new>
 
-#include "core/cuda_backend.h"
 #include "core/fail.h"
-#include "core/float_state.h"
-#include "core/layout.h"
-#include "core/memory.h"
-#include "transfer/map.h"
-#include "transfer/plan_cache.h"
+#include "core/memory/scratch.h"
+#include "core/tensor/layout.h"
+#include "core/threads/float_state.h"
+#include "core/threads/interrupt.h"
+#include "core/threads/parallel.h"
+#include "sow/limits.h"
+#include "transfer/device/cuda_backend.h"
+#include "transfer/indexed_backward.h"
+#include "transfer/plan/plan_cache.h"
+#include "transfer/plan/tiles.h"
 #include "transfer/recorder.h"
 
 namespace sow {
 
 namespace detail {
 
-int64_t count_true(const void* mask, int64_t count);  // src/cpu/mask_scan.h
-
 namespace {
 
 thread_local std::string* explanation = nullptr;
 thread_local const Tensor* kept_as_is = nullptr;
 
-// Inside explain() everything runs, so that later steps see the values they look at, except what
-// would write to a tensor of the caller's.
-bool is_kept(const Transfer& transfer) {
+}  // namespace
+
+// Everything else runs, so that later steps see the values they look at.
+bool is_kept_while_explaining(const Transfer& transfer) {
   if (kept_as_is == nullptr || kept_as_is->numel() == 0) return false;
   const Tensor& tensor = *kept_as_is;
   const ByteRange range = byte_range(tensor.shape(), tensor.strides(), size_of(tensor.dtype()));
@@ -32,40 +34,34 @@ bool is_kept(const Transfer& transfer) {
   return transfer.dst.data >= data + range.first && transfer.dst.data < data + range.last;
 }
 
-// Workspace for one run: small ones on the stack, because a pool costs more than a small call.
-class Workspace {
- public:
-  explicit Workspace(size_t bytes) : bytes_(bytes) {
-    if (bytes > sizeof(local_)) heap_ = static_cast<char*>(allocate(bytes));
-  }
-  ~Workspace() {
-    if (heap_ != nullptr) deallocate(heap_, bytes_);
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  char* data() { return heap_ != nullptr ? heap_ : local_; }
+namespace {
 
- private:
-  size_t bytes_;
-  char* heap_ = nullptr;
-  alignas(64) char local_[16384];
-};
-
-void* allocate_cpu(size_t bytes, int) {
-  try {
-    return allocate(bytes);
-  } catch (const std::bad_alloc&) {
-    fail(ErrorKind::memory, "memory: {} bytes could not be had", bytes);
-  }
+// In parts, one after the other; the keys are checked as a whole, before anything is written.
+void run_in_tiles(const Transfer& transfer, const Dims& tiles) {
+  check_indices(transfer);
+  if (explanation != nullptr) *explanation += describe_tiles(transfer, tiles);
+  bool explained = false;
+  for_each_tile_of(transfer, tiles, [&](const Transfer& part) {
+    const Planned& planned = planned_for(part);
+    if (planned.canonical.empty) return;
+    if (explanation != nullptr && !explained) {
+      *explanation += describe(part, planned.canonical, planned.plan);
+      explained = true;
+    }
+    if (explanation != nullptr && is_kept_while_explaining(transfer)) return;
+    run_planned(part, planned);
+  });
 }
 
-void deallocate_cpu(void* data, size_t bytes, int) { deallocate(data, bytes); }
+}  // namespace
 
-void copy_cpu(void* to, const void* from, size_t bytes, int) { std::memcpy(to, from, bytes); }
-
-void run_cpu(const Transfer& transfer, int) {
+void run_on_cpu(const Transfer& transfer) {
   const FloatStateGuard guard;
   const Planned& planned = planned_for(transfer);
+  if (is_bounded() && !planned.canonical.empty) {
+    const Dims tiles = tiles_for(transfer, planned);
+    if (!tiles.empty()) return run_in_tiles(transfer, tiles);
+  }
   const Canonical& canonical = planned.canonical;
   const bool runs = !canonical.empty && explanation == nullptr;
   if (!runs || !planned.plan.strategy->checks_keys) check_indices(transfer);
@@ -75,24 +71,19 @@ void run_cpu(const Transfer& transfer, int) {
   }
   if (explanation != nullptr) {
     *explanation += describe(transfer, canonical, planned.plan);
-    if (is_kept(transfer)) return;
+    if (is_kept_while_explaining(transfer)) return;
   }
   run_planned(transfer, planned);
 }
 
-int64_t count_true_cpu(const void* mask, int64_t count, int) { return count_true(mask, count); }
-
-void map_cpu(const Map& map, int) { run_map_cpu(map); }
-
-}  // namespace
-
 void run_planned(const Transfer& transfer, const Planned& planned) {
   const Plan& plan = planned.plan;
   try {
-    Workspace workspace(plan.workspace);
+    Scratch<16384> workspace(plan.workspace);
     plan.strategy->run(transfer, planned.canonical, plan, workspace.data());
   } catch (const std::bad_alloc&) {
-    fail(ErrorKind::memory, "{}: {} bytes of workspace could not be had", transfer.op, plan.workspace);
+    fail(ErrorKind::memory, "{}: {} bytes of workspace could not be had", transfer.op,
+         plan.workspace);
   }
 }
 
@@ -103,28 +94,24 @@ KeepWhileExplaining::KeepWhileExplaining(const Tensor& tensor) : previous_(kept_
 }
 KeepWhileExplaining::~KeepWhileExplaining() { kept_as_is = previous_; }
 
-const DeviceTable& cpu_table() {
-  static const DeviceTable table = {
-      .version = kDeviceTableVersion,
-      .name = "cpu",
-      .allocate = allocate_cpu,
-      .deallocate = deallocate_cpu,
-      .copy_bytes = copy_cpu,
-      .run = run_cpu,
-      .count_true = count_true_cpu,
-      .map = map_cpu,
-  };
-  return table;
-}
-
 const DeviceTable& device_table(DeviceType type) {
   return type == DeviceType::cpu ? cpu_table() : cuda_table();
 }
 
 void execute(const Transfer& transfer, Device device) {
   if (Recorder* recorder = current_recorder()) return recorder->record(transfer, device);
-  if (Watcher* watcher = current_watcher()) watcher->saw(transfer, device);
+  look_for_interrupt();
+  if (Watcher* watcher = current_watcher()) watcher->on_run(transfer, device);
   device_table(device.type).run(transfer, device.index);
+}
+
+void execute(const IndexedBackward& work, const Transfer& places) {
+  if (Recorder* recorder = current_recorder()) return recorder->record(work, places);
+  if (Watcher* watcher = current_watcher()) watcher->on_data_read();
+  const Canonical canonical = canonicalize(places);
+  const int threads = can_run_parallel() ? get_num_threads() : 1;
+  Scratch<> memory(indexed_backward_workspace(places, canonical, threads));
+  run_indexed_backward(work, places, canonical, threads, memory.data());
 }
 
 }  // namespace detail

@@ -33,13 +33,20 @@ enum class MapOp : uint8_t {
   where,  // in[0] bool: bytes of in[1] where it is nonzero, else of in[2]
   share,  // in[0] / max(in[1], 1), a count in int64: in float64, then rounded
   cast,   // integers and bool to any real type; floating to floating, complex to complex
+  abs,    // real
+  exp,    // floating: in float64, rounded once (src/core/power.h)
+  log,    // the same; natural
+  rest,   // of a / b, with b's sign; 0 where an integer b is. No bool, no complex
+  bit_and,
+  bit_or,
+  bit_xor,  // integers and bool
 };
 const char* name_of(MapOp op);
 
 struct MapOperand {
   const char* data = nullptr;  // null: the scalar
   DType dtype = DType::float32;
-  Dims strides;  // one a dimension of the shape
+  Dims strides;  // one per dimension of the shape
 };
 
 struct Map {

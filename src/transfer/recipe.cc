@@ -1,15 +1,16 @@
 // Recipes: the Transfers of one call, with holes where the addresses of its arrays were.
-#include "sow/recipe.h"
+#include "sow/detail/recipe.h"
 
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "core/device_table.h"
-#include "core/float_state.h"
-#include "core/layout.h"
-#include "core/parallel.h"
-#include "core/tensor_impl.h"
-#include "transfer/plan_cache.h"
+#include "core/tensor/layout.h"
+#include "core/tensor/tensor_impl.h"
+#include "core/threads/float_state.h"
+#include "core/threads/parallel.h"
+#include "transfer/plan/plan_cache.h"
 #include "transfer/recorder.h"
 
 namespace sow {
@@ -21,12 +22,12 @@ namespace {
 // Notes the Transfers of a call while they run.
 class Notes final : public Watcher {
  public:
-  void saw(const Transfer& transfer, Device at) override {
+  void on_run(const Transfer& transfer, Device at) override {
     if (transfers.empty()) device = at;
     if (transfers.size() == kMost || !(at == device) || transfer.order != nullptr) plain = false;
-    if (plain) transfers.push_back(transfer);
+    if (plain) note(transfer);
   }
-  void saw_data() override { plain = false; }
+  void on_data_read() override { plain = false; }
 
   std::vector<Transfer> transfers;
   Device device;  // of all of them
@@ -34,6 +35,14 @@ class Notes final : public Watcher {
 
  private:
   static constexpr size_t kMost = 2;  // a copy and a scatter into it
+
+  void note(const Transfer& transfer) {
+    try {
+      transfers.push_back(transfer);
+    } catch (const std::bad_alloc&) {
+      plain = false;  // the call goes on
+    }
+  }
 };
 
 int threads_now() { return can_run_parallel() ? get_num_threads() : 1; }
@@ -60,7 +69,7 @@ struct RecipeImpl {
   };
   struct Step {
     Transfer transfer;
-    Planned planned;  // on the CPU; other devices plan by themselves
+    Planned planned;
   };
 
   std::vector<Step> steps;
@@ -86,7 +95,8 @@ struct RecipeImpl {
   void run() const {
     for (const Step& step : steps) {
       if (!(device == Device{})) {
-        device_table(device.type).run(step.transfer, device.index);
+        device_table(device.type)
+            .run_plan(step.transfer, *step.planned.plan.on_device, device.index);
         continue;
       }
       if (!step.planned.plan.strategy->checks_keys) check_indices(step.transfer);
@@ -165,7 +175,7 @@ std::unique_ptr<RecipeImpl> make_recipe(const Notes& notes, std::span<const Tens
   for (size_t i = 0; i < notes.transfers.size(); ++i) {
     RecipeImpl::Step& step = recipe->steps[i];
     step.transfer = notes.transfers[i];
-    if (notes.device == Device{}) step.planned = planned_for(step.transfer);
+    step.planned = planned_for(step.transfer, notes.device);
     if (step.planned.canonical.empty || !holes.make(step.transfer)) return nullptr;
   }
   return holes.all_met() ? std::move(recipe) : nullptr;
@@ -189,7 +199,12 @@ Tensor Recipe::watch(std::span<const Tensor> arrays, const std::function<Tensor(
   }
   const bool plainly =
       detail::current_recorder() == nullptr && detail::current_explanation() == nullptr;
-  if (plainly && !arrays.empty()) impl_ = detail::make_recipe(notes, arrays, result);
+  if (!plainly || arrays.empty()) return result;
+  try {
+    impl_ = detail::make_recipe(notes, arrays, result);
+  } catch (const std::bad_alloc&) {
+    // The call is done; without a recipe the next one is only slower.
+  }
   return result;
 }
 

@@ -12,8 +12,14 @@ constinit thread_local Watcher* watcher = nullptr;
 
 Recorder* current_recorder() { return recorder; }
 
-RecordWith::RecordWith(Recorder* next) : previous_(recorder) { recorder = next; }
-RecordWith::~RecordWith() { recorder = previous_; }
+RecordWith::RecordWith(Recorder* next) : previous_(recorder) {
+  recorder = next;
+  set_address_source(next);
+}
+RecordWith::~RecordWith() {
+  recorder = previous_;
+  set_address_source(previous_);
+}
 
 Watcher* current_watcher() { return watcher; }
 

@@ -1,7 +1,8 @@
-// A Recorder takes note of Transfers and Maps instead of letting them run: how a program is planned. A
-// Watcher takes note of what does run: how a recipe is made.
+// A Recorder takes note of Transfers and Maps instead of letting them run: how a program is
+// planned. A Watcher takes note of what does run: how a recipe is made.
 #pragma once
 
+#include "core/tensor/address_source.h"
 #include "sow/tensor.h"
 
 namespace sow::detail {
@@ -12,12 +13,11 @@ struct IndexedBackward;
 
 // While one is set on a thread, execute() hands it everything, and new tensors get an address that
 // no memory lies behind.
-class Recorder {
+class Recorder : public AddressSource {
  public:
   virtual void record(const Transfer& transfer, Device device) = 0;
   virtual void record(const Map& map, Device device) = 0;
   virtual void record(const IndexedBackward& work, const Transfer& places) = 0;
-  virtual char* reserve(size_t bytes) = 0;
 
  protected:
   ~Recorder() = default;
@@ -39,8 +39,8 @@ class RecordWith {
 // While one is set on a thread, execute() shows it everything that it runs.
 class Watcher {
  public:
-  virtual void saw(const Transfer& transfer, Device device) = 0;
-  virtual void saw_data() = 0;  // anything else was run, or data was looked at
+  virtual void on_run(const Transfer& transfer, Device device) = 0;
+  virtual void on_data_read() = 0;  // anything else was run, or data was looked at
 
  protected:
   ~Watcher() = default;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/dtype_switch.h"
-#include "core/exact_sum.h"
+#include "core/exact/exact_sum.h"
 #include "transfer/transfer.h"
 
 namespace sow::detail {
@@ -21,8 +21,8 @@ struct Update {
 };
 
 // Adds what the index tensors say at this position, or returns false if a key is dropped.
-bool add_indices(const IndexOperands& indices, const std::vector<int64_t>& at,
-                 Bounds bounds, int64_t& offset) {
+bool add_indices(const IndexOperands& indices, const std::vector<int64_t>& at, Bounds bounds,
+                 int64_t& offset) {
   for (const IndexOperand& index : indices) {
     int64_t place = 0;
     for (size_t d = 0; d < at.size(); ++d) place += at[d] * index.strides[d];
@@ -35,7 +35,8 @@ bool add_indices(const IndexOperands& indices, const std::vector<int64_t>& at,
 
 int64_t affine(const Operand& operand, const std::vector<int64_t>& at) {
   int64_t offset = 0;
-  for (size_t d = 0; operand.data != nullptr && d < at.size(); ++d) offset += at[d] * operand.strides[d];
+  for (size_t d = 0; operand.data != nullptr && d < at.size(); ++d)
+    offset += at[d] * operand.strides[d];
   return offset;
 }
 
@@ -70,7 +71,7 @@ std::vector<Update> list_updates(const Transfer& t) {
   return updates;
 }
 
-// -- folding one destination -----------------------------------------------------------------------
+// -- folding one destination
 
 template <class T>
 inline constexpr bool is_complex_type = false;
@@ -84,7 +85,8 @@ T canonical(T value) {
   } else if constexpr (std::is_integral_v<T>) {
     return value;
   } else {
-    return std::isnan(static_cast<double>(value)) ? T(std::numeric_limits<double>::quiet_NaN()) : value;
+    return std::isnan(static_cast<double>(value)) ? T(std::numeric_limits<double>::quiet_NaN())
+                                                  : value;
   }
 }
 
@@ -161,7 +163,8 @@ inline std::complex<double> times(std::complex<double> a, std::complex<double> b
 template <class T>
 T fold_mul(const std::vector<T>& updates, const T* old) {
   if constexpr (std::is_same_v<T, bool>) {
-    return (old == nullptr || *old) && std::find(updates.begin(), updates.end(), false) == updates.end();
+    return (old == nullptr || *old) &&
+           std::find(updates.begin(), updates.end(), false) == updates.end();
   } else if constexpr (std::is_integral_v<T>) {
     uint64_t product = old ? static_cast<uint64_t>(*old) : 1;
     for (T term : updates) product *= static_cast<uint64_t>(term);
@@ -205,13 +208,17 @@ T fold_extreme(const std::vector<T>& terms, bool maximum) {
 
 template <class T>
 T negated(T value) {
-  if constexpr (std::is_same_v<T, bool>) return value;
-  else if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<uint64_t>(value));
-  else if constexpr (is_complex_type<T>) return T(negated(value.real()), negated(value.imag()));
+  if constexpr (std::is_same_v<T, bool>)
+    return value;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(0 - static_cast<uint64_t>(value));
+  else if constexpr (is_complex_type<T>)
+    return T(negated(value.real()), negated(value.imag()));
   else if constexpr (sizeof(T) == 2) {
     value.bits ^= 0x8000;
     return value;
-  } else return -value;
+  } else
+    return -value;
 }
 
 template <class T>
@@ -234,14 +241,18 @@ T fold_group(const Transfer& t, const Update* first, const Update* last, T old) 
   if (t.reduce == Reduce::mul) return canonical(fold_mul(terms, t.include_self ? &old : nullptr));
   if (t.include_self) terms.insert(terms.begin(), old);
   switch (t.reduce) {
-    case Reduce::add: return canonical(fold_add(terms));
-    case Reduce::mean: return canonical(fold_mean(terms));
-    case Reduce::amax: return canonical(fold_extreme(terms, true));
-    default: return canonical(fold_extreme(terms, false));
+    case Reduce::add:
+      return canonical(fold_add(terms));
+    case Reduce::mean:
+      return canonical(fold_mean(terms));
+    case Reduce::amax:
+      return canonical(fold_extreme(terms, true));
+    default:
+      return canonical(fold_extreme(terms, false));
   }
 }
 
-// -- the three ways a Transfer writes --------------------------------------------------------------
+// -- the three ways a Transfer writes
 
 void move_bytes(const Transfer& t, int64_t dst, int64_t src) {
   const int64_t size = static_cast<int64_t>(size_of(t.dtype));
@@ -249,7 +260,8 @@ void move_bytes(const Transfer& t, int64_t dst, int64_t src) {
   if (src == kDropped) {
     std::memset(to, 0, size);
   } else {
-    std::memcpy(to, t.src.data ? t.src.data + src * size : reinterpret_cast<const char*>(t.scalar), size);
+    std::memcpy(to, t.src.data ? t.src.data + src * size : reinterpret_cast<const char*>(t.scalar),
+                size);
   }
 }
 
@@ -257,19 +269,27 @@ template <class T>
 void reduce_updates(const Transfer& t, std::vector<Update> updates) {
   std::stable_sort(updates.begin(), updates.end(),
                    [](const Update& a, const Update& b) { return a.dst < b.dst; });
+  struct Result {
+    int64_t dst;
+    T value;
+  };
+  std::vector<Result> results;  // of all places before the first is written: memory may run out
   for (auto first = updates.begin(); first != updates.end();) {
     auto last = first;
     while (last != updates.end() && last->dst == first->dst) ++last;
-    char* place = t.dst.data + first->dst * static_cast<int64_t>(sizeof(T));
+    const char* place = t.dst.data + first->dst * static_cast<int64_t>(sizeof(T));
     T old;
     if constexpr (std::is_same_v<T, bool>) {
       old = *place != 0;
     } else {
       std::memcpy(&old, place, sizeof(T));
     }
-    const T result = fold_group<T>(t, &*first, &*first + (last - first), old);
-    std::memcpy(place, &result, sizeof(T));
+    results.push_back({first->dst, fold_group<T>(t, &*first, &*first + (last - first), old)});
     first = last;
+  }
+  for (const Result& result : results) {
+    std::memcpy(t.dst.data + result.dst * static_cast<int64_t>(sizeof(T)), &result.value,
+                sizeof(T));
   }
 }
 
@@ -284,10 +304,12 @@ void run_masked(const Transfer& t) {
                  t.mask_side == MaskSide::source ? ranked : affine(t.src, at));
     } else if (t.base.data != nullptr) {
       const int64_t size = static_cast<int64_t>(size_of(t.dtype));
-      std::memcpy(t.dst.data + affine(t.dst, at) * size, t.base.data + affine(t.base, at) * size, size);
+      std::memcpy(t.dst.data + affine(t.dst, at) * size, t.base.data + affine(t.base, at) * size,
+                  size);
     }
   });
-  for (const int64_t size = static_cast<int64_t>(size_of(t.dtype)); t.clear_rest && rank < t.rank_limit; ++rank) {
+  for (const int64_t size = static_cast<int64_t>(size_of(t.dtype));
+       t.clear_rest && rank < t.rank_limit; ++rank) {
     std::memset(t.dst.data + rank * t.rank_stride * size, 0, size);
   }
 }

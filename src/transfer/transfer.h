@@ -3,7 +3,7 @@
 //     for every position i of shape, in row-major order:   dst[D(i)]  (+)=  src[S(i)]
 //
 // D and S are affine (strides), plus what index tensors add, plus, under a mask, the rank of the
-// true. Strides count elements; every operand has one a dimension of `shape`.
+// true. Strides count elements; every operand has one per dimension of `shape`.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct IndexOperand {
   int64_t extent = 0;
   int64_t scale = 1;
   // For the check and its message: the index tensor as the user gave it, the axis it addresses,
-  // and which component of a coordinate (or which of several index tensors) it is; -1: the only one.
+  // and which component of a coordinate (or which of several index tensors) it is; -1: the only
+  // one.
   Dims own_shape;
   Dims own_strides;
   int axis = 0;
@@ -68,8 +69,8 @@ struct Transfer {
   Operand mask;            // bytes, nonzero is true
   int64_t rank_limit = 0;  // elements on the rank side; more trues than this is an error
   int64_t rank_stride = 1;
-  // Of a destination by rank, on the CPU: the places after the last true's, up to rank_limit, become
-  // zero.
+  // Of a destination by rank, on the CPU: the places after the last true's, up to rank_limit,
+  // become zero.
   bool clear_rest = false;
   // Out of place under a mask: false places take this (same strides rule); null: they are kept.
   Operand base;

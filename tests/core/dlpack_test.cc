@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <thread>
 
-#include "core/dlpack_abi.h"
+#include "core/tensor/dlpack_abi.h"
 #include "sow/ops.h"
+#include "test_threads.h"
 
 namespace sow {
 namespace {
@@ -87,8 +87,13 @@ TEST(Dlpack, what_is_refused_stays_the_callers) {
   refused([&] { managed.array.byte_offset = 1; });
   refused([&] { managed.array.data = nullptr; });
   refused([&] { managed.array.ndim = -1; });
+  refused([&] { managed.array.ndim = INT32_MAX; });
+  refused([&] { managed.array.byte_offset = UINT64_MAX - 3; });
   refused([&] { managed.array.shape = nullptr; });
   refused([&] { foreign.shape[0] = -2; });
+  foreign.shape[0] = 2;
+  refused([&] { foreign.strides[1] = int64_t{1} << 62; });
+  refused([&] { foreign.strides[1] = INT64_MIN; });
   EXPECT_EQ(foreign.deleted, 0);
   EXPECT_THROW(from_dlpack(static_cast<DLManagedTensor*>(nullptr)), Error);
 }
@@ -116,7 +121,7 @@ TEST(Dlpack, an_exported_array_keeps_its_memory) {
   EXPECT_EQ(managed->version.major, 1u);
   EXPECT_EQ(managed->flags, 0u);
   EXPECT_EQ(static_cast<int64_t*>(managed->array.data)[2], 3);
-  std::thread([&] { managed->deleter(managed); }).join();
+  test::run_in_threads(1, [&](int) { managed->deleter(managed); });
 }
 
 TEST(Dlpack, read_only_is_said_or_refused) {

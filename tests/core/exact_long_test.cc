@@ -1,5 +1,5 @@
 // The long accumulator against MPFR, on data made to hurt, and under foreign floating-point states.
-#include "core/exact_long.h"
+#include "core/exact/exact_long.h"
 
 #include <gtest/gtest.h>
 #include <xmmintrin.h>

@@ -1,6 +1,6 @@
 // Row folds, in arrays and in register tiles of every width: what is not flagged equals MPFR, and
 // little is flagged.
-#include "core/exact_rows.h"
+#include "core/exact/exact_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "core/exact/exact_tile.h"
 #include "core/exact_sum_cases.h"
-#include "core/exact_tile.h"
 
 namespace sow::test {
 namespace {

@@ -1,7 +1,8 @@
 // Exact sums as device code: that nvcc accepts every part of them, for every type.
 #include <cstdint>
 
-#include "core/exact_sum.h"
+#include "core/exact/exact_sum.h"
+#include "limbs.h"
 
 namespace sow::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "core/exact_traits.h"
+#include "core/exact/exact_traits.h"
 
 namespace sow::test {
 

@@ -1,6 +1,6 @@
 // Checked sums and limbs against MPFR: whatever they tell must be right, and on ordinary data they
 // must tell.
-#include "core/exact_sum.h"
+#include "core/exact/exact_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/exact_sum_cases.h"
+#include "core/limbs.h"
 
 namespace sow::test {
 namespace {

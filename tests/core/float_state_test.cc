@@ -1,5 +1,5 @@
 // Tests that our workers compute in the default floating-point state and leave the caller's alone.
-#include "core/float_state.h"
+#include "core/threads/float_state.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 namespace sow::detail {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of the memory pool: alignment, reuse, limits, statistics, threads, forks and the very end.
-#include "core/memory.h"
+#include "core/memory/memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,12 +11,12 @@
 #include <new>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/system_memory.h"
+#include "core/memory/system_memory.h"
 #include "sow/error.h"
+#include "test_threads.h"
 
 namespace sow::detail {
 namespace {
@@ -69,7 +69,7 @@ TEST_F(MemoryTest, NothingIsUniqueAndNullIsIgnored) {
   void* second = allocate(0);
   EXPECT_NE(first, nullptr);
   EXPECT_NE(first, second);
-  const PoolStats before = memory_stats();
+  const MemoryStats before = memory_stats();
   deallocate(nullptr, 0);
   deallocate(nullptr, 100);
   EXPECT_EQ(memory_stats().bytes_in_use, before.bytes_in_use);
@@ -105,18 +105,18 @@ TEST_F(MemoryTest, NearbySizesShareBlocks) {
 }
 
 TEST_F(MemoryTest, StatisticsCount) {
-  const PoolStats before = memory_stats();
+  const MemoryStats before = memory_stats();
   EXPECT_EQ(before.bytes_kept, 0);
   void* large = allocate(3 * kMiB);
   void* small = allocate(100);
-  const PoolStats during = memory_stats();
+  const MemoryStats during = memory_stats();
   EXPECT_EQ(during.bytes_in_use - before.bytes_in_use, static_cast<int64_t>(3 * kMiB + 100));
   EXPECT_GE(during.peak_bytes_in_use, during.bytes_in_use);
   EXPECT_EQ(during.allocations - before.allocations, 2);
   EXPECT_EQ(during.system_allocations - before.system_allocations, 2);
   deallocate(large, 3 * kMiB);
   deallocate(small, 100);
-  const PoolStats after = memory_stats();
+  const MemoryStats after = memory_stats();
   EXPECT_EQ(after.bytes_in_use, before.bytes_in_use);
   EXPECT_EQ(after.peak_bytes_in_use, during.peak_bytes_in_use);
   EXPECT_EQ(after.bytes_kept, kMemoryIsPooled ? static_cast<int64_t>(4 * kMiB + 128) : 0);
@@ -162,7 +162,7 @@ TEST_F(MemoryTest, SizesNoLongerAskedForMakeRoom) {
 TEST_F(MemoryTest, TooMuchIsBadAlloc) {
   EXPECT_THROW(allocate(SIZE_MAX), std::bad_alloc);
   EXPECT_THROW(allocate(SIZE_MAX / 2), std::bad_alloc);
-  const PoolStats before = memory_stats();
+  const MemoryStats before = memory_stats();
   EXPECT_THROW(allocate((size_t{1} << 47) + 1), std::bad_alloc);
   EXPECT_EQ(memory_stats().bytes_in_use, before.bytes_in_use);
 }
@@ -195,41 +195,37 @@ void churn(unsigned seed, int rounds) {
 TEST_F(MemoryTest, ManyThreads) {
   const int64_t before = memory_stats().bytes_in_use;
   set_memory_pool_limit(8 * kMiB);
-  std::vector<std::thread> threads;
-  for (unsigned seed = 0; seed < 12; ++seed) threads.emplace_back(churn, seed, 4000);
-  for (std::thread& thread : threads) thread.join();
+  test::run_in_threads(12, [](int seed) { churn(static_cast<unsigned>(seed), 4000); });
   EXPECT_EQ(memory_stats().bytes_in_use, before);
   EXPECT_LE(memory_stats().bytes_kept, static_cast<int64_t>(8 * kMiB));
 }
 
 TEST_F(MemoryTest, BlocksOutliveTheThreadThatMadeThem) {
   std::vector<void*> blocks;
-  std::thread maker([&] {
+  test::run_in_threads(1, [&](int) {
     for (int i = 0; i < 100; ++i) {
       blocks.push_back(allocate(1000));
       std::memset(blocks.back(), i, 1000);
     }
   });
-  maker.join();
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(static_cast<unsigned char*>(blocks[static_cast<size_t>(i)])[999], i);
     deallocate(blocks[static_cast<size_t>(i)], 1000);
   }
   // And what one thread freed serves another.
   const int64_t from_system = memory_stats().system_allocations;
-  std::thread user([&] {
+  test::run_in_threads(1, [&](int) {
     for (void*& block : blocks) block = allocate(1000);
     for (void* block : blocks) deallocate(block, 1000);
   });
-  user.join();
   EXPECT_EQ(memory_stats().system_allocations - from_system, kMemoryIsPooled ? 0 : 100);
 }
 
 TEST_F(MemoryTest, AForkedChildAllocates) {
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
+  test::TestThreads threads;
   for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&stop] {
+    threads.start([&stop] {
       while (!stop) memory_stats();  // takes every lock, so that most forks find one taken
     });
   }
@@ -245,7 +241,7 @@ TEST_F(MemoryTest, AForkedChildAllocates) {
     EXPECT_EQ(waitpid(child, &status, 0), child);
   }
   stop = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   EXPECT_EQ(status, 0);
 }
 
@@ -271,10 +267,10 @@ struct Holder {
   small.fill(100);
   large.fill(8 * kMiB);
   local.fill(5000);
-  std::thread([] {
+  test::run_in_threads(1, [](int) {
     thread_local Holder inner;
     inner.fill(3000);
-  }).join();
+  });
   std::exit(0);
 }
 

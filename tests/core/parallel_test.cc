@@ -1,9 +1,11 @@
 // Tests of the thread helper: every piece of work runs once, whatever threads there are.
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,14 @@
 #include <vector>
 
 #include "sow/error.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SOW_ANY_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SOW_ANY_SANITIZER
+#endif
+#endif
 
 namespace sow::detail {
 namespace {
@@ -183,6 +193,31 @@ TEST_F(ParallelTest, SettingTheNumberOfThreads) {
   EXPECT_EQ(get_num_threads(), 3);
 }
 
+TEST_F(ParallelTest, ALimitHoldsForItsThreadAndItsScope) {
+  set_num_threads(4);
+  {
+    const ThreadLimit two(2);
+    EXPECT_EQ(get_num_threads(), 2);
+    {
+      const ThreadLimit three(3);  // the outer one holds
+      EXPECT_EQ(get_num_threads(), 2);
+      const ThreadLimit one(1);
+      EXPECT_EQ(get_num_threads(), 1);
+      int ranges = 0;
+      parallel_for(0, 1000, 1, [&](int64_t, int64_t) { ++ranges; });
+      EXPECT_EQ(ranges, 1);
+    }
+    set_num_threads(8);
+    EXPECT_EQ(get_num_threads(), 2);
+    int elsewhere = 0;
+    std::thread([&] { elsewhere = get_num_threads(); }).join();
+    EXPECT_EQ(elsewhere, 8);
+    EXPECT_THROW(ThreadLimit(0), Error);
+    EXPECT_THROW(ThreadLimit(1025), Error);
+  }
+  EXPECT_EQ(get_num_threads(), 8);
+}
+
 TEST_F(ParallelTest, OpenMpsOwnSettingIsLeftAlone) {
   const int before = omp_get_max_threads();
   set_num_threads(before + 1);
@@ -200,6 +235,76 @@ TEST(ParallelDeathTest, TheEnvironmentGivesTheFirstNumber) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exit_with_threads("5"), testing::ExitedWithCode(5), "");
   EXPECT_EXIT(exit_with_threads("6,2"), testing::ExitedWithCode(6), "");
+}
+
+// Regions of growing and shrinking teams, alone and from other threads: each index runs once.
+bool regions_are_complete() {
+  bool good = true;
+  for (const int threads : {2, 5, 3, 12, 2, 12}) {
+    good = good && calls_of(threads) == std::vector<int>(static_cast<size_t>(threads), 1);
+    std::atomic<int> steps{0};
+    parallel_team(threads, [&](Team& team) {
+      team.each(7, [&](int, int) { ++steps; });
+      team.each(7, [&](int, int) { ++steps; });
+    });
+    good = good && steps == 14;
+  }
+  return good;
+}
+
+[[maybe_unused]] size_t address_space_in_use() {
+  size_t pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%zu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Leaves room for some stacks only (8 MiB each), and works.
+[[noreturn, maybe_unused]] void exit_after_regions_in(size_t room) {
+  set_num_threads(4);
+  const size_t limit = address_space_in_use() + room;
+  const rlimit limits{limit, limit};
+  if (setrlimit(RLIMIT_AS, &limits) != 0) std::_Exit(2);
+  const bool good = regions_are_complete();
+  int alone = 0;  // a thread of its own has a team of its own
+  try {
+    std::thread([&] { alone = regions_are_complete() ? 1 : 2; }).join();
+  } catch (const std::system_error&) {
+    alone = 1;  // there was no room even for it
+  }
+  std::_Exit(good && alone == 1 ? 0 : 1);
+}
+
+// No thread may be started at all: as another user, for nothing holds root.
+[[noreturn]] void exit_after_regions_without_threads() {
+  if (getuid() == 0 && setresuid(54321, 54321, 54321) != 0) std::_Exit(2);
+  const rlimit limits{1, 1};
+  if (setrlimit(RLIMIT_NPROC, &limits) != 0) std::_Exit(3);
+  bool refused = false;
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {
+    refused = true;
+  }
+  std::_Exit(!refused ? 4 : regions_are_complete() ? 0 : 1);
+}
+
+TEST(ParallelDeathTest, WorkGoesOnWithFewerThreadsWhereStacksHaveNoRoom) {
+#if defined(SOW_ANY_SANITIZER)
+  GTEST_SKIP() << "the sanitizer's shadow memory needs all of the address space";
+#else
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (size_t room = 0; room <= (size_t{768} << 20); room += size_t{48} << 20) {
+    EXPECT_EXIT(exit_after_regions_in(room), testing::ExitedWithCode(0), "") << room;
+  }
+#endif
+}
+
+TEST(ParallelDeathTest, WorkGoesOnAloneWhereNoThreadMayBeStarted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_after_regions_without_threads(), testing::ExitedWithCode(0), "");
 }
 
 // The exit status of a child that runs f, or -1 if it had to be ended after a while.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/dtype_switch.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 
 namespace sow::detail {
 
@@ -75,6 +75,14 @@ class ProblemMaker {
  public:
   explicit ProblemMaker(uint64_t seed) : random(seed) {}
 
+  // Everything dense, and one key a row: what most calls are.
+  Problem make_plain(ProblemSizes sizes, DType dtype, Reduce reduce, Values values) {
+    plain_ = true;
+    Problem problem = make(sizes, dtype, reduce, values);
+    plain_ = false;
+    return problem;
+  }
+
   Problem make(ProblemSizes sizes, DType dtype, Reduce reduce, Values values) {
     sizes_ = sizes;
     Problem problem;
@@ -83,7 +91,7 @@ class ProblemMaker {
     t.dtype = dtype;
     t.reduce = reduce;
     t.include_self = random() % 2;
-    t.negate = reduce == Reduce::add && dtype != DType::bool_ && random() % 4 == 0;
+    t.negate = reduce == Reduce::add && dtype != DType::bool_ && random() % 4 == 0 && !plain_;
     t.bounds = static_cast<Bounds>(random() % 4);
     t.shape = {sizes.outer, sizes.items, sizes.row};
 
@@ -110,14 +118,14 @@ class ProblemMaker {
   // Strides of a view without overlap, and what it spans: any order, gaps, either direction.
   Dims layout(const Dims& shape, int64_t& elements, int64_t& first) {
     Dims order = {0, 1, 2}, strides(3, 0);
-    if (random() % 2) std::shuffle(order.begin(), order.end(), random);
-    int64_t stride = random() % 4 == 0 ? 2 : 1;
+    if (random() % 2 && !plain_) std::shuffle(order.begin(), order.end(), random);
+    int64_t stride = random() % 4 == 0 && !plain_ ? 2 : 1;
     first = 0;
     for (int i = 2; i >= 0; --i) {
-      const bool backwards = random() % 6 == 0;
+      const bool backwards = random() % 6 == 0 && !plain_;
       strides[order[i]] = backwards ? -stride : stride;
       if (backwards) first += stride * (shape[order[i]] - 1);
-      stride = stride * shape[order[i]] + (random() % 4 == 0 ? 3 : 0);
+      stride = stride * shape[order[i]] + (random() % 4 == 0 && !plain_ ? 3 : 0);
     }
     elements = stride + 2;
     return strides;
@@ -151,8 +159,8 @@ class ProblemMaker {
   }
 
   void add_destination_keys(Problem& problem, int64_t scale) {
-    const bool moves_row = random() % 3 == 0;
-    if (random() % 4 == 0 && sizes_.places % 2 == 0) {
+    const bool moves_row = random() % 3 == 0 && !plain_;
+    if (random() % 4 == 0 && sizes_.places % 2 == 0 && !plain_) {
       problem.transfer.dst_index.push_back(
           keys_for(problem, sizes_.places / 2, 2 * scale, moves_row));
       problem.transfer.dst_index.push_back(keys_for(problem, 2, scale, false));
@@ -163,7 +171,7 @@ class ProblemMaker {
 
   void add_source(Problem& problem, Values values) {
     Transfer& t = problem.transfer;
-    const uint64_t kind = random() % 8;
+    const uint64_t kind = plain_ ? 7 : random() % 8;
     int64_t elements = 0, first = 0;
     if (kind == 0) {
       const Bytes one = random_elements(random, t.dtype, 1, values);
@@ -183,6 +191,7 @@ class ProblemMaker {
   }
 
   ProblemSizes sizes_;
+  bool plain_ = false;
 };
 
 // What the destination's memory holds after a strategy has run; empty if it doesn't support this.

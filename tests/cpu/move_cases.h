@@ -1,4 +1,5 @@
-// What the tests of moves share: random strided views, and running a strategy by name of its object.
+// What the tests of moves share: random strided views, and running a strategy by name of its
+// object.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -106,6 +107,22 @@ inline void run_strategy(const Strategy& strategy, const Transfer& transfer, int
   plan.workspace = strategy.workspace(transfer, canonical, threads);
   std::vector<int64_t> workspace((plan.workspace + 7) / 8);
   strategy.run(transfer, canonical, plan, reinterpret_cast<char*>(workspace.data()));
+}
+
+inline void expect_same(View& dst, const Transfer& t, const Strategy& strategy,
+                        const std::vector<char>& before, const std::vector<char>& expected,
+                        const std::vector<int>& threads) {
+  for (const Isa isa : {Isa::portable, isa_levels().back()}) {
+    const ScopedIsa forced(isa);
+    for (const int count : threads) {
+      std::copy(before.begin(), before.end(), dst.bytes.begin());
+      run_strategy(strategy, t, count);
+      ASSERT_EQ(dst.bytes, expected)
+          << strategy.name << " " << isa_name(isa) << " " << count << " threads, "
+          << name_of(t.dtype) << to_string(t.shape) << " from " << to_string(t.src.strides)
+          << " to " << to_string(t.dst.strides);
+    }
+  }
 }
 
 }  // namespace sow::detail

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs a build into a fresh prefix and builds this folder's program against what is there,
-# through find_package(sow) and through pkg-config.
+# through find_package(sow), shared and static, and through pkg-config; then looks at what older
+# standards are told, and at sow as a part of another project.
 # Usage: check.sh CMAKE BUILD_FOLDER COMPILER
 set -eu
 cmake=$1
@@ -11,13 +12,21 @@ work=$build/consumer
 prefix=$work/prefix
 
 rm -rf "$work"
-"$cmake" --install "$build" --prefix "$prefix" --component sow
+"$cmake" --build "$build" --target sow sow_static
+for component in sow static; do
+  "$cmake" --install "$build" --prefix "$prefix" --component $component
+done
 
 echo "-- through find_package"
 "$cmake" -S "$here" -B "$work/build" -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" \
   "-DCMAKE_PREFIX_PATH=$prefix"
 "$cmake" --build "$work/build"
 "$work/build/consumer"
+"$work/build/consumer_static"
+if ldd "$work/build/consumer_static" | grep libsow; then
+  echo "the static program asks for the shared library" >&2
+  exit 1
+fi
 
 echo "-- through pkg-config"
 pc=$(find "$prefix" -name sow.pc)
@@ -28,3 +37,22 @@ libdir=$(pkg-config --variable=libdir sow)
 "$compiler" -std=c++20 -Wall -Wextra "$here/main.cc" $(pkg-config --cflags --libs sow) \
   "-Wl,-rpath,$libdir" -o "$work/consumer"
 "$work/consumer"
+
+echo "-- as C++17"
+if "$compiler" -std=c++17 -fsyntax-only "-I$prefix/include" "$here/main.cc" 2>"$work/cxx17"; then
+  echo "C++17 was taken" >&2
+  exit 1
+fi
+grep -m1 error "$work/cxx17" | grep "sow needs C++20"
+
+echo "-- as a subproject"
+"$cmake" -S "$here/parent" -B "$work/parent" -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" \
+  "-DSOW_SOURCE=$here/../.."
+if grep -E "^(CMAKE_BUILD_TYPE|BUILD_SHARED_LIBS):[A-Z]+=." "$work/parent/CMakeCache.txt"; then
+  echo "the subproject changed the cache" >&2
+  exit 1
+fi
+if grep -rl "include/sow" --include=cmake_install.cmake "$work/parent"; then
+  echo "the subproject installs itself with its parent" >&2
+  exit 1
+fi

@@ -10,17 +10,19 @@ TEST(Bounds, NegativeIndicesCountFromTheEnd) {
   const Tensor x = Tensor::zeros({4}, DType::int32);
   const Tensor index = Tensor::of<int32_t>({-1, -4, 1});
   expect_tensor<int32_t>(scatter(x, 0, index, Tensor::of<int32_t>({7, 8, 9})), {4}, {8, 9, 0, 7});
-  expect_tensor<int32_t>(scatter(x, -1, Index(index, Bounds::promise), Tensor::of<int32_t>({7, 8, 9})),
-                         {4}, {8, 9, 0, 7});
+  expect_tensor<int32_t>(
+      scatter(x, -1, Index(index, Bounds::promise), Tensor::of<int32_t>({7, 8, 9})), {4},
+      {8, 9, 0, 7});
 }
 
 TEST(Bounds, ErrorNamesTheFirstBadIndex) {
   const Tensor arr = zeros3x5();
   const Tensor indices = Tensor::of<int64_t>({4, -5, 0, 1, 7, -6}, {3, 2});
-  expect_error_untouched(ErrorKind::index,
-                         "put_along_axis_: index 7 at position [2, 0] is out of range for axis 1 of "
-                         "size 5 (valid: -5 to 4)",
-                         arr, [&] { put_along_axis_(arr, indices, 1, 1); });
+  expect_error_untouched(
+      ErrorKind::index,
+      "put_along_axis_: index 7 at position [2, 0] is out of range for axis 1 of "
+      "size 5 (valid: -5 to 4)",
+      arr, [&] { put_along_axis_(arr, indices, 1, 1); });
   expect_error(ErrorKind::index,
                "put_along_axis: index 7 at position [2, 0] is out of range for axis 1 of size 5 "
                "(valid: -5 to 4)",
@@ -36,12 +38,11 @@ TEST(Bounds, ErrorNamesTheFirstBadIndex) {
 TEST(Bounds, ErrorOfACoordinateNamesItsComponent) {
   const Tensor x = zeros3x5();
   const Tensor indices = Tensor::of<int64_t>({0, 0, 2, -6, 3, 0}, {3, 2});
-  expect_error_untouched(ErrorKind::index,
-                         "tensor_scatter_nd_add_: index -6 at position [1, 1] is out of range for "
-                         "axis 1 of size 5 (valid: -5 to 4)",
-                         x, [&] {
-                           tensor_scatter_nd_add_(x, indices, Tensor::ones({3}, DType::float32));
-                         });
+  expect_error_untouched(
+      ErrorKind::index,
+      "tensor_scatter_nd_add_: index -6 at position [1, 1] is out of range for "
+      "axis 1 of size 5 (valid: -5 to 4)",
+      x, [&] { tensor_scatter_nd_add_(x, indices, Tensor::ones({3}, DType::float32)); });
 }
 
 TEST(Bounds, ErrorIsFoundAmongMany) {

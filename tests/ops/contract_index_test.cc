@@ -1,7 +1,6 @@
 // A held Index: its keys are copied, checked and ordered once, and then used by anybody.
-#include <thread>
-
 #include "ops/expect.h"
+#include "test_threads.h"
 
 namespace sow::test {
 namespace {
@@ -38,12 +37,16 @@ TEST(HeldIndex, ChecksItsKeysWhenItIsMade) {
   EXPECT_THROW(Index::hold(edges(), 2), Error);
   EXPECT_NO_THROW(Index::hold(edges(), 2, Bounds::drop));
   EXPECT_THROW(Index::hold(Tensor::zeros({2}, DType::float32), 2), Error);
-  EXPECT_NO_THROW(Index::hold(Tensor::of<int64_t>({0, 1, 1, 3}), 4, Bounds::error, {.sorted = true}));
-  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, 2, 1}), 4, Bounds::error, {.sorted = true}), Error);
+  EXPECT_NO_THROW(
+      Index::hold(Tensor::of<int64_t>({0, 1, 1, 3}), 4, Bounds::error, {.sorted = true}));
+  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, 2, 1}), 4, Bounds::error, {.sorted = true}),
+               Error);
   EXPECT_NO_THROW(Index::hold(Tensor::of<int64_t>({3, 2, 1}), 4, Bounds::error, {.unique = true}));
-  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, 2, 0}), 4, Bounds::error, {.unique = true}), Error);
+  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, 2, 0}), 4, Bounds::error, {.unique = true}),
+               Error);
   // -4 and 0 are one place.
-  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, -4}), 4, Bounds::error, {.unique = true}), Error);
+  EXPECT_THROW(Index::hold(Tensor::of<int64_t>({0, -4}), 4, Bounds::error, {.unique = true}),
+               Error);
 }
 
 TEST(HeldIndex, DropsWhatItWasToldToDrop) {
@@ -58,9 +61,9 @@ TEST(HeldIndex, DropsWhatItWasToldToDrop) {
 
 TEST(HeldIndex, ClipsWhatItWasToldToClip) {
   const Index held = Index::hold(Tensor::of<int32_t>({0, 7, 1, -9}), 2, Bounds::clip);
-  expect_tensor<float>(index_add(Tensor::zeros({2}, DType::float32), 0, held,
-                                 Tensor::of<float>({1, 10, 2, 20})),
-                       {2}, {21, 12});
+  expect_tensor<float>(
+      index_add(Tensor::zeros({2}, DType::float32), 0, held, Tensor::of<float>({1, 10, 2, 20})),
+      {2}, {21, 12});
 }
 
 TEST(HeldIndex, ServesAnIndexOfAnyShape) {
@@ -76,10 +79,10 @@ TEST(HeldIndex, ServesAnIndexOfAnyShape) {
 TEST(HeldIndex, RefusesAnAxisOfAnotherSize) {
   const Index held = Index::hold(edges(), 4);
   const Tensor x = Tensor::zeros({5, 2}, DType::float32);
-  expect_error_untouched(
-      ErrorKind::argument,
-      "index_add_: the index is held for an axis of size 4, but axis 0 has size 5; hold it for that",
-      x, [&] { index_add_(x, 0, held, messages()); });
+  expect_error_untouched(ErrorKind::argument,
+                         "index_add_: the index is held for an axis of size 4, but axis 0 has size "
+                         "5; hold it for that",
+                         x, [&] { index_add_(x, 0, held, messages()); });
 }
 
 TEST(HeldIndex, OrdersManyKeys) {
@@ -107,12 +110,9 @@ TEST(HeldIndex, IsSharedByThreads) {
   const Index held = Index::hold(edges(), 4);
   const Tensor x = Tensor::zeros({4, 2}, DType::float32);
   const Tensor expected = index_add(x, 0, edges(), messages());
-  std::vector<std::thread> threads;
   std::vector<Tensor> results(6);
-  for (size_t i = 0; i < results.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = index_add(x, 0, held, messages()); });
-  }
-  for (auto& thread : threads) thread.join();
+  run_in_threads(
+      6, [&](int t) { results[static_cast<size_t>(t)] = index_add(x, 0, held, messages()); });
   for (const Tensor& result : results) expect_same_bytes(result, expected);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "memory_peak.h"
 #include "ops/expect.h"
 
 namespace sow::test {
@@ -66,6 +67,35 @@ TEST(Large, MoreUpdatesThan31BitsAreSummed) {
   const Tensor index = everywhere(1, DType::int32, {2, kHalf});
   scatter_add_(x, 1, index, everywhere(3, DType::int64, {2, kHalf}));
   expect_tensor<int64_t>(x, {2, 2}, {0, 3 * kHalf, 0, 3 * kHalf});
+}
+
+// Sums of floats take scratch for the places, not for the updates: at 2^31 of them as below.
+TEST(Large, FloatsBeyond31BitsAreSummedInLittleMemory) {
+  if (quick_run()) GTEST_SKIP() << "a quick run";
+  // 2^31 + 4096 terms: the same 4096, of which some cancel, again and again.
+  constexpr int64_t kTerms = 4096, kTimes = (int64_t{1} << 31) / kTerms + 1;
+  const Tensor row = Tensor::empty({kTerms}, DType::float32);
+  double sum = 0;  // exact: every term is a small multiple of 2^-3
+  for (int64_t i = 0; i < kTerms; ++i) {
+    row.data<float>()[i] = static_cast<float>((i * 37 % 101 - 49) * 0.125);
+    sum += row.data<float>()[i];
+  }
+  const Tensor terms = row.broadcast_to({kTimes, kTerms});
+  const int before = get_num_threads();
+  set_num_threads(2);
+  Tensor total;
+  EXPECT_LE(detail::peak_of([&] { total = sow::sum(terms, {0, 1}); }), 1 << 20);
+  EXPECT_EQ(total.item<float>(), static_cast<float>(sum * kTimes));
+  // Into three places, one of them untouched, by one thread that has two shares.
+  set_num_threads(1);
+  constexpr int64_t kHalf = kTimes * kTerms / 2;
+  const Tensor x = Tensor::of<float>({1, 2, 3});
+  const Tensor index = Tensor::of<int64_t>({2, 0}).reshape({2, 1}).broadcast_to({2, kHalf});
+  const Tensor src = everywhere(0.5, DType::float32, {2, kHalf});
+  EXPECT_LE(detail::peak_of([&] { index_put_(x, {Index(index)}, src, true); }), 1 << 20);
+  const float half = static_cast<float>(0.5 * kHalf);
+  expect_tensor<float>(x, {3}, {1 + half, 2, 3 + half});
+  set_num_threads(before);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ Tensor wrapped(std::vector<float>& memory, const Dims& shape, const Dims& stride
   foreign.data = memory.data();
   foreign.dtype = DType::float32;
   foreign.shape = shape;
-  foreign.strides = &strides;
+  foreign.strides = strides;
   foreign.read_only = read_only;
   return Tensor::wrap(foreign);
 }

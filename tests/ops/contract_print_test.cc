@@ -87,8 +87,9 @@ TEST(Print, ZeroDimensionsAndNothing) {
 TEST(Print, LongOnesAreShortenedAndFolded) {
   EXPECT_EQ(Tensor::arange(2000).to_string(), "[   0    1    2 ... 1997 1998 1999]");
   const std::string row = "[0. 0. 0. ... 0. 0. 0.]";
-  EXPECT_EQ(Tensor::zeros({50, 50}, DType::float64).to_string(),
-            "[" + row + "\n " + row + "\n " + row + "\n ...\n " + row + "\n " + row + "\n " + row + "]");
+  EXPECT_EQ(
+      Tensor::zeros({50, 50}, DType::float64).to_string(),
+      "[" + row + "\n " + row + "\n " + row + "\n ...\n " + row + "\n " + row + "\n " + row + "]");
   EXPECT_EQ(Tensor::arange(30).to_string(),
             "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
             " 24 25 26 27 28 29]");

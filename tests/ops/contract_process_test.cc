@@ -6,9 +6,10 @@
 #include <cmath>
 #include <thread>
 
-#include "core/memory.h"
-#include "core/system_memory.h"
+#include "core/memory/memory.h"
+#include "core/memory/system_memory.h"
 #include "ops/expect.h"
+#include "test_threads.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -23,7 +24,8 @@ std::vector<Tensor> delicate_results() {
   std::vector<float> subnormals(kCount), near_ones(kCount);
   std::vector<double> tiny(kCount, 5e-324);
   std::vector<int64_t> keys(kCount);
-  for (int64_t i = 0; i < kCount; ++i) {  // from bits: arithmetic out here follows the caller's mode
+  for (int64_t i = 0; i < kCount;
+       ++i) {  // from bits: arithmetic out here follows the caller's mode
     const uint32_t subnormal = static_cast<uint32_t>(i + 1);
     const uint32_t near_one = 0x3f800000u + static_cast<uint32_t>(i) * 7;
     std::memcpy(&subnormals[i], &subnormal, 4);
@@ -107,10 +109,8 @@ TEST(Fork, AChildGoesOnAlone) {
 TEST(Threads, ManyCallersAtOnce) {
   const ThreadCount count(2);
   const std::vector<Tensor> expected = delicate_results();
-  std::vector<std::thread> threads;
   std::vector<std::vector<Tensor>> results(5);
-  for (auto& mine : results) threads.emplace_back([&mine] { mine = delicate_results(); });
-  for (auto& thread : threads) thread.join();
+  run_in_threads(5, [&](int t) { results[static_cast<size_t>(t)] = delicate_results(); });
   for (const auto& mine : results) {
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_TRUE(bytes_of(mine[i]) == bytes_of(expected[i])) << "result " << i;
@@ -164,11 +164,12 @@ TEST(Memory, ForeignMemoryIsGivenBackOnWhicheverThread) {
       where = std::this_thread::get_id();
       ++given_back;
     });
-    std::thread holder([kept = x.select(0, 1), &x]() mutable {
-      x = Tensor();       // the first handle goes here
-      kept = Tensor();    // and the view, the last one
+    TestThreads holder;
+    holder.start([kept = x.select(0, 1), &x, &other]() mutable {
+      other = std::this_thread::get_id();
+      x = Tensor();     // the first handle goes here
+      kept = Tensor();  // and the view, the last one
     });
-    other = holder.get_id();
     holder.join();
     EXPECT_EQ(given_back, 1);
   }
@@ -188,8 +189,10 @@ TEST(Memory, AFailedWrapGivesBackToo) {
 }
 
 TEST(Memory, ASizeBeyond63BitsIsAnError) {
-  expect_error(ErrorKind::memory, "tensor: shape [4611686018427387904, 4] needs more than 2^63 - 1 bytes",
-               [] { Tensor::empty({int64_t{1} << 62, 4}, DType::float32); });
+  expect_error(ErrorKind::memory,
+               "tensor: shape [4611686018427387904, 4] needs more than 2^63 - 1 bytes", [] {
+                 Tensor::empty({int64_t{1} << 62, 4}, DType::float32);
+               });
   EXPECT_THROW(Tensor::empty({int64_t{1} << 60}, DType::float32), Error);
 }
 

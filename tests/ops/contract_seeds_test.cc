@@ -7,13 +7,14 @@ namespace {
 Tensor seed_mask() { return Tensor::of<bool>({true, false, true, false}); }
 
 Tensor seed_x() {
-  return Tensor::of<float>({0.95377302f, 0.53523803f, -0.64002633f, 0.58861065f,   //
-                            0.14633510f, 0.24224952f, 0.84816700f, -0.35548905f,   //
-                            0.64852357f, -0.36515144f, -1.08389294f, 0.64138633f}, {3, 4});
+  return Tensor::of<float>({0.95377302f, 0.53523803f, -0.64002633f, 0.58861065f,  //
+                            0.14633510f, 0.24224952f, 0.84816700f, -0.35548905f,  //
+                            0.64852357f, -0.36515144f, -1.08389294f, 0.64138633f},
+                           {3, 4});
 }
 
-const std::vector<float> kMerged = {1, 0.53523803f, 2, 0.58861065f,   //
-                                    3, 0.24224952f, 4, -0.35548905f,  //
+const std::vector<float> kMerged = {1, 0.53523803f,  2, 0.58861065f,   //
+                                    3, 0.24224952f,  4, -0.35548905f,  //
                                     5, -0.36515144f, 6, 0.64138633f};
 
 TEST(MaskedScatter, SpreadsSevenValuesOverSixTrues) {
@@ -30,19 +31,19 @@ TEST(MaskedScatter, RefusesSixTruesAndFiveValues) {
   const Tensor x = seed_x();
   const Tensor value = Tensor::of<float>({1, 2, 3, 4, 5});
   expect_error_untouched(ErrorKind::shape,
-                         "masked_scatter_: mask has 6 true values but value has only 5 elements",
-                         x, [&] { masked_scatter_(x, seed_mask(), value); });
+                         "masked_scatter_: mask has 6 true values but value has only 5 elements", x,
+                         [&] { masked_scatter_(x, seed_mask(), value); });
   expect_error_untouched(ErrorKind::shape,
-                         "masked_scatter: mask has 6 true values but value has only 5 elements",
-                         x, [&] { masked_scatter(x, seed_mask(), value); });
+                         "masked_scatter: mask has 6 true values but value has only 5 elements", x,
+                         [&] { masked_scatter(x, seed_mask(), value); });
 }
 
 TEST(MaskedScatter, RefusesTypesThatDiffer) {
   const Tensor x = seed_x();
-  expect_error_untouched(ErrorKind::type,
-                         "masked_scatter_: x is float32 but value is int32; they must have the same type",
-                         x,
-                         [&] { masked_scatter_(x, seed_mask(), Tensor::zeros({7}, DType::int32)); });
+  expect_error_untouched(
+      ErrorKind::type,
+      "masked_scatter_: x is float32 but value is int32; they must have the same type", x,
+      [&] { masked_scatter_(x, seed_mask(), Tensor::zeros({7}, DType::int32)); });
 }
 
 TEST(MaskedScatter, RefusesAMaskThatDoesNotBroadcast) {
@@ -59,9 +60,10 @@ TEST(MaskedScatter, RefusesAMaskThatDoesNotBroadcast) {
 }
 
 TEST(MaskedScatter, TakesTheStaticGraphsRowMask) {
-  const Tensor hidden = Tensor::of<float>({0.47807267f, 0.39527717f, 9, 9, 9,   //
-                                           1.4488099f, 0.22996539f, 9, 9, 9,    //
-                                           0.96345973f, 0.20303118f, 9, 9, 9}, {3, 5});
+  const Tensor hidden = Tensor::of<float>({0.47807267f, 0.39527717f, 9, 9, 9,  //
+                                           1.4488099f, 0.22996539f, 9, 9, 9,   //
+                                           0.96345973f, 0.20303118f, 9, 9, 9},
+                                          {3, 5});
   const Tensor mask = Tensor::of<bool>({false, false, true, true, true}, {1, 5});
   const Tensor ones = Tensor::ones({3, 5}, DType::float32);
   expect_tensor<float>(masked_scatter(hidden, mask, ones), {3, 5},
@@ -78,7 +80,9 @@ TEST(MaskedScatter, ExpandsXOutOfPlace) {
   expect_error_untouched(
       ErrorKind::shape,
       "masked_scatter_: mask [2, 3] does not broadcast to x [3]; in place x keeps its shape", x,
-      [&] { masked_scatter_(x, mask, Tensor::of<int32_t>({7, 8, 9})); });
+      [&] {
+        masked_scatter_(x, mask, Tensor::of<int32_t>({7, 8, 9}));
+      });
 }
 
 // The 3x5 example.
@@ -87,9 +91,10 @@ TEST(Scatter, WritesAScalarWhereTheIndexSays) {
   const Tensor index = Tensor::of<int64_t>({1, 2, 0, 1}, {2, 2});
   const Tensor out = scatter_(x, 0, index, 2.0);
   EXPECT_TRUE(out.same_object(x));
-  expect_tensor<float>(x, {3, 5}, {2, 0, 0, 0, 0,  //
-                                   2, 2, 0, 0, 0,  //
-                                   0, 2, 0, 0, 0});
+  expect_tensor<float>(x, {3, 5},
+                       {2, 0, 0, 0, 0,  //
+                        2, 2, 0, 0, 0,  //
+                        0, 2, 0, 0, 0});
 }
 
 TEST(Scatter, FollowsTheFormulaAlongEveryDimension) {
@@ -127,11 +132,21 @@ struct ReductionCase {
 // arr [1 2 3], values 10 and 20 to place 0, 6 to place 2.
 TEST(PutAlongAxis, ReducesInEveryWay) {
   const std::vector<ReductionCase> cases = {
-      {"assign", true, {20, 2, 6}}, {"add", true, {31, 2, 9}},    {"add", false, {30, 2, 6}},
-      {"mul", true, {200, 2, 18}},  {"mul", false, {200, 2, 6}},  {"amax", true, {20, 2, 6}},
-      {"amin", true, {1, 2, 3}},    {"amin", false, {10, 2, 6}},  {"mean", false, {15, 2, 6}},
-      {"sum", true, {31, 2, 9}},    {"prod", false, {200, 2, 6}}, {"multiply", true, {200, 2, 18}},
-      {"max", false, {20, 2, 6}},   {"min", true, {1, 2, 3}},     {"mean", true, {31.0f / 3, 2, 4.5f}},
+      {"assign", true, {20, 2, 6}},
+      {"add", true, {31, 2, 9}},
+      {"add", false, {30, 2, 6}},
+      {"mul", true, {200, 2, 18}},
+      {"mul", false, {200, 2, 6}},
+      {"amax", true, {20, 2, 6}},
+      {"amin", true, {1, 2, 3}},
+      {"amin", false, {10, 2, 6}},
+      {"mean", false, {15, 2, 6}},
+      {"sum", true, {31, 2, 9}},
+      {"prod", false, {200, 2, 6}},
+      {"multiply", true, {200, 2, 18}},
+      {"max", false, {20, 2, 6}},
+      {"min", true, {1, 2, 3}},
+      {"mean", true, {31.0f / 3, 2, 4.5f}},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(c.reduce) + (c.include_self ? "" : " without self"));
@@ -140,7 +155,8 @@ TEST(PutAlongAxis, ReducesInEveryWay) {
     const Tensor values = Tensor::of<float>({10, 20, 6});
     expect_tensor<float>(put_along_axis(arr, indices, values, 0, c.reduce, c.include_self), {3},
                          c.expected);
-    EXPECT_TRUE(put_along_axis_(arr, indices, values, 0, c.reduce, c.include_self).same_object(arr));
+    EXPECT_TRUE(
+        put_along_axis_(arr, indices, values, 0, c.reduce, c.include_self).same_object(arr));
     expect_tensor<float>(arr, {3}, c.expected);
   }
 }
@@ -175,9 +191,8 @@ TEST(DiagonalScatter, RefusesASliceOfTheWrongShape) {
   expect_error_untouched(ErrorKind::shape,
                          "diagonal_scatter_: src has shape [2], but the diagonal of input [3, 3] "
                          "with offset 0 has shape [3]",
-                         input, [&] {
-                           diagonal_scatter_(input, Tensor::ones({2}, DType::float32));
-                         });
+                         input,
+                         [&] { diagonal_scatter_(input, Tensor::ones({2}, DType::float32)); });
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ TEST(Shapes, ScatterUsesTheCornerThatTheIndexCovers) {
   const Tensor input = Tensor::zeros({3, 4}, DType::int32);
   const Tensor index = Tensor::of<int64_t>({0, 2}, {1, 2});
   const Tensor src = Tensor::of<int32_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
-  expect_tensor<int32_t>(scatter(input, 0, index, src), {3, 4}, {1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0});
+  expect_tensor<int32_t>(scatter(input, 0, index, src), {3, 4},
+                         {1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0});
   expect_tensor<int32_t>(put_along_axis(input, index, src, 0, "assign", true, false), {3, 4},
                          {1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0});
   // Along the axis an index may be longer than the input.
@@ -34,11 +35,12 @@ TEST(Shapes, ZeroDimensionsCountAsOneElement) {
   const Tensor x = Tensor::scalar(3, DType::float32);
   const Tensor zero = Tensor::scalar(0, DType::int64);
   expect_tensor<float>(scatter_add(x, 0, zero, Tensor::scalar(4, DType::float32)), {}, {7});
-  expect_tensor<float>(scatter_add(x, -1, Tensor::of<int64_t>({0}), Tensor::of<float>({4})), {}, {7});
+  expect_tensor<float>(scatter_add(x, -1, Tensor::of<int64_t>({0}), Tensor::of<float>({4})), {},
+                       {7});
   expect_tensor<float>(gather(x, 0, zero), {}, {3});
   expect_tensor<float>(masked_fill(x, Tensor::scalar(true, DType::bool_), 9), {}, {9});
-  expect_tensor<float>(masked_scatter(x, Tensor::scalar(false, DType::bool_), Tensor::of<float>({})),
-                       {}, {3});
+  expect_tensor<float>(
+      masked_scatter(x, Tensor::scalar(false, DType::bool_), Tensor::of<float>({})), {}, {3});
   expect_tensor<float>(masked_select(x, Tensor::scalar(true, DType::bool_)), {1}, {3});
   EXPECT_EQ(nonzero(x).shape().to_vector(), (std::vector<int64_t>{1, 0}));
 }
@@ -60,8 +62,8 @@ TEST(Shapes, EmptyTensorsGoThroughEverything) {
   const Tensor x = Tensor::zeros({3, 0, 2}, DType::float32);
   const Tensor index = Tensor::zeros({3, 0, 2}, DType::int64);
   expect_same_bytes(scatter_add(x, 0, index, x), x);
-  expect_same_bytes(masked_scatter(x, Tensor::ones({2}, DType::bool_), Tensor::zeros({0}, DType::float32)),
-                    x);
+  expect_same_bytes(
+      masked_scatter(x, Tensor::ones({2}, DType::bool_), Tensor::zeros({0}, DType::float32)), x);
   expect_same_bytes(gather(x, 0, index), x);
   EXPECT_EQ(nonzero(x).shape().to_vector(), (std::vector<int64_t>{0, 3}));
   EXPECT_EQ(masked_select(x, Tensor::ones({}, DType::bool_)).numel(), 0);
@@ -93,7 +95,8 @@ TEST(Shapes, SliceScatterKeepsTheDimensionOrder) {
   const Tensor turned = Tensor::arange(6, DType::float32).reshape({3, 2}).transpose(0, 1);
   EXPECT_EQ(turned.strides().to_vector(), (std::vector<int64_t>{1, 2}));
   const Tensor src = Tensor::of<float>({7, 8}, {2, 1});
-  EXPECT_EQ(slice_scatter(turned, src, 1, 1, 2).strides().to_vector(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(slice_scatter(turned, src, 1, 1, 2).strides().to_vector(),
+            (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(select_scatter(turned, src.select(1, 0), 1, 0).strides().to_vector(),
             (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(diagonal_scatter(turned, Tensor::of<float>({7, 8})).strides().to_vector(),
@@ -128,7 +131,8 @@ TEST(Shapes, StridedOperandsAreReadWhereTheyLie) {
 TEST(Shapes, AnyRankGoes) {
   const Dims ones(9, 1);
   const Tensor x = Tensor::zeros(ones, DType::float32);
-  const Tensor out = scatter_add(x, 8, Tensor::zeros(ones, DType::int32), Tensor::ones(ones, DType::float32));
+  const Tensor out =
+      scatter_add(x, 8, Tensor::zeros(ones, DType::int32), Tensor::ones(ones, DType::float32));
   EXPECT_EQ(out.dim(), 9);
   EXPECT_EQ(out.item<float>(), 1);
 }

@@ -15,8 +15,7 @@ Meta meta(const Dims& shape, DType dtype = DType::float32) { return {dtype, shap
 Meta keys(const Dims& shape) { return meta(shape, DType::int64); }
 Meta mask(const Dims& shape) { return meta(shape, DType::bool_); }
 
-Dims infer(const OpDef& op, const Metas& inputs, const Attrs& attrs = {},
-           bool in_place = false) {
+Dims infer(const OpDef& op, const Metas& inputs, const Attrs& attrs = {}, bool in_place = false) {
   Call call;
   call.op = &op;
   call.inputs = TensorList(inputs.size());

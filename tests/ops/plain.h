@@ -96,7 +96,7 @@ Tensor lay_out(const Plain& plain, Layout layout = Layout::row_major) {
   foreign.data = memory->data() + first;
   foreign.dtype = dtype_of<T>();
   foreign.shape = plain.shape;
-  foreign.strides = &strides;
+  foreign.strides = strides;
   foreign.deleter = [memory] {};
   return Tensor::wrap(std::move(foreign));
 }

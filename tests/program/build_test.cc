@@ -38,10 +38,13 @@ TEST(ProgramBuild, EagerMessagesWhileBuilding) {
   expect_same([&] { scatter_add(x, 0, v, x); },
               [&] { scatter_add(real, 0, Tensor::zeros({3}, DType::float32), real); });
   expect_same([&] { scatter_add(x, 5, index, x); },
-              [&] { scatter_add(real, 5, Tensor::zeros({2, 4}, DType::int64), real); });
+              [&] {
+                scatter_add(real, 5, Tensor::zeros({2, 4}, DType::int64), real);
+              });
   expect_same([&] { scatter_add(x, 0, index, program.constant(to(real, DType::float64))); },
-              [&] { scatter_add(real, 0, Tensor::zeros({2, 4}, DType::int64),
-                                to(real, DType::float64)); });
+              [&] {
+                scatter_add(real, 0, Tensor::zeros({2, 4}, DType::int64), to(real, DType::float64));
+              });
   EXPECT_EQ(message_of([&] { masked_scatter(x, bad_mask, v); }),
             "masked_scatter: x [?, 4] and mask [?, 3] do not broadcast together");
   EXPECT_NE(message_of([&] { masked_scatter(x, x, v); }).find("a mask must be bool"),

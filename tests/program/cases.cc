@@ -61,7 +61,8 @@ void add_along_axis(std::vector<Case>& out) {
     for (const bool self : {true, false}) {
       const std::string tail = std::string("_") + reduce + (self ? "" : "_without_self");
       for (const DType dtype : {DType::float32, DType::bfloat16, DType::int32}) {
-        const TensorList inputs = {values({4, 5}, dtype), keys({4, 7}, 5), values({4, 7}, dtype, 2)};
+        const TensorList inputs = {values({4, 5}, dtype), keys({4, 7}, 5),
+                                   values({4, 7}, dtype, 2)};
         const std::string name = tail + "_" + name_of(dtype);
         out.push_back({"put_along_axis" + name, inputs, [=](const TensorList& t) {
                          return put_along_axis(t[0], t[1], t[2], 1, reduce, self);
@@ -69,11 +70,10 @@ void add_along_axis(std::vector<Case>& out) {
         out.push_back({"scatter_reduce" + name, inputs, [=](const TensorList& t) {
                          return scatter_reduce(t[0], -1, t[1], t[2], reduce, self);
                        }});
-        out.push_back({"index_reduce" + name,
-                       {values({4, 5}, dtype), keys({6}, 4, DType::int32), values({6, 5}, dtype, 3)},
-                       [=](const TensorList& t) {
-                         return index_reduce(t[0], 0, t[1], t[2], reduce, self);
-                       }});
+        out.push_back(
+            {"index_reduce" + name,
+             {values({4, 5}, dtype), keys({6}, 4, DType::int32), values({6, 5}, dtype, 3)},
+             [=](const TensorList& t) { return index_reduce(t[0], 0, t[1], t[2], reduce, self); }});
       }
     }
     out.push_back({std::string("scatter_") + reduce,
@@ -88,17 +88,16 @@ void add_along_axis(std::vector<Case>& out) {
                  [](const TensorList& t) { return scatter_add(t[0], 0, t[1], t[2]); }});
   out.push_back({"scatter_addition_in_place", one,
                  [](const TensorList& t) { return t[0].clone().scatter_add_(0, t[1], t[2]); }});
-  out.push_back({"scatter_addition_drop",
-                 {values({4}), keys({20}, 8), values({20})},
-                 [](const TensorList& t) {
-                   return scatter_add(t[0], 0, Index(t[1], Bounds::drop), t[2]);
+  out.push_back(
+      {"scatter_addition_drop",
+       {values({4}), keys({20}, 8), values({20})},
+       [](const TensorList& t) { return scatter_add(t[0], 0, Index(t[1], Bounds::drop), t[2]); }});
+  out.push_back({"take_along_axis", {values({4, 5}), keys({4, 2}, 5)}, [](const TensorList& t) {
+                   return take_along_axis(t[0], t[1], 1);
                  }});
-  out.push_back({"take_along_axis",
-                 {values({4, 5}), keys({4, 2}, 5)},
-                 [](const TensorList& t) { return take_along_axis(t[0], t[1], 1); }});
-  out.push_back({"gather",
-                 {values({4, 5}), keys({3, 2}, 4)},
-                 [](const TensorList& t) { return gather(t[0], 0, t[1]); }});
+  out.push_back({"gather", {values({4, 5}), keys({3, 2}, 4)}, [](const TensorList& t) {
+                   return gather(t[0], 0, t[1]);
+                 }});
 }
 
 void add_rows(std::vector<Case>& out) {
@@ -107,12 +106,12 @@ void add_rows(std::vector<Case>& out) {
       {"index_add", rows, [](const TensorList& t) { return index_add(t[0], 0, t[1], t[2]); }});
   out.push_back(
       {"index_copy", rows, [](const TensorList& t) { return index_copy(t[0], 0, t[1], t[2]); }});
-  out.push_back({"index_fill",
-                 {values({5, 4}), keys({3}, 5)},
-                 [](const TensorList& t) { return index_fill(t[0], 0, t[1], -2); }});
-  out.push_back({"index_select",
-                 {values({5, 4}), keys({9}, 5)},
-                 [](const TensorList& t) { return index_select(t[0], 0, t[1]); }});
+  out.push_back({"index_fill", {values({5, 4}), keys({3}, 5)}, [](const TensorList& t) {
+                   return index_fill(t[0], 0, t[1], -2);
+                 }});
+  out.push_back({"index_select", {values({5, 4}), keys({9}, 5)}, [](const TensorList& t) {
+                   return index_select(t[0], 0, t[1]);
+                 }});
 }
 
 void add_masks(std::vector<Case>& out) {
@@ -124,21 +123,21 @@ void add_masks(std::vector<Case>& out) {
   out.push_back({"masked_scatter_broadcast",
                  {values({4}), mask({3, 4}), values({12})},
                  [](const TensorList& t) { return masked_scatter(t[0], t[1], t[2]); }});
-  out.push_back({"masked_fill",
-                 {values({3, 4}), mask({3, 4})},
-                 [](const TensorList& t) { return masked_fill(t[0], t[1], 0.5); }});
+  out.push_back({"masked_fill", {values({3, 4}), mask({3, 4})}, [](const TensorList& t) {
+                   return masked_fill(t[0], t[1], 0.5);
+                 }});
   out.push_back({"masked_fill_tensor",
                  {values({3, 4}), mask({3, 4}), values({})},
                  [](const TensorList& t) { return masked_fill(t[0], t[1], t[2]); }});
-  out.push_back({"masked_select",
-                 {values({3, 4}), mask({3, 4})},
-                 [](const TensorList& t) { return masked_select(t[0], t[1]); }});
-  out.push_back({"nonzero",
-                 {values({3, 4}, DType::int32)},
-                 [](const TensorList& t) { return nonzero(t[0]); }});
-  out.push_back({"nonzero_then_gather_nd",
-                 {mask({3, 4}), values({3, 4})},
-                 [](const TensorList& t) { return mul(gather_nd(t[1], nonzero(t[0])), 2.0); }});
+  out.push_back({"masked_select", {values({3, 4}), mask({3, 4})}, [](const TensorList& t) {
+                   return masked_select(t[0], t[1]);
+                 }});
+  out.push_back({"nonzero", {values({3, 4}, DType::int32)}, [](const TensorList& t) {
+                   return nonzero(t[0]);
+                 }});
+  out.push_back({"nonzero_then_gather_nd", {mask({3, 4}), values({3, 4})}, [](const TensorList& t) {
+                   return mul(gather_nd(t[1], nonzero(t[0])), 2.0);
+                 }});
 }
 
 void add_nd(std::vector<Case>& out) {
@@ -153,21 +152,33 @@ void add_nd(std::vector<Case>& out) {
   add("tensor_scatter_nd_max", Nd(tensor_scatter_nd_max));
   add("tensor_scatter_nd_min", Nd(tensor_scatter_nd_min));
   add("tensor_scatter_nd_mul", Nd(tensor_scatter_nd_mul));
-  out.push_back({"scatter_nd",
-                 {keys({6, 2}, 4), values({6})},
-                 [](const TensorList& t) { return scatter_nd(t[0], t[1], {4, 4}); }});
-  out.push_back({"gather_nd",
-                 {values({4, 5, 2}), keys({6, 2}, 4)},
-                 [](const TensorList& t) { return gather_nd(t[0], t[1]); }});
+  out.push_back({"scatter_nd", {keys({6, 2}, 4), values({6})}, [](const TensorList& t) {
+                   return scatter_nd(t[0], t[1], {4, 4});
+                 }});
+  out.push_back({"gather_nd", {values({4, 5, 2}), keys({6, 2}, 4)}, [](const TensorList& t) {
+                   return gather_nd(t[0], t[1]);
+                 }});
+  out.push_back({"gather_nd_in_batches",
+                 {values({3, 4, 5, 2}), keys({3, 4, 6, 1}, 5)},
+                 [](const TensorList& t) { return gather_nd(t[0], t[1], 2); }});
+  out.push_back(
+      {"index_get", {values({4, 5, 2}), keys({6}, 4), keys({3, 1}, 5)}, [](const TensorList& t) {
+         return index_get(t[0], {t[1], t[2]});
+       }});
+  out.push_back({"index_get_mask", {values({4, 5, 2}), mask({4, 5})}, [](const TensorList& t) {
+                   return index_get(t[0], {t[1]});
+                 }});
   out.push_back({"index_put",
                  {values({4, 5}), keys({6}, 4), keys({6}, 5), values({6})},
-                 [](const TensorList& t) { return index_put(t[0], {t[1], t[2]}, t[3]); }});
+                 [](const TensorList& t) {
+                   return index_put(t[0], {t[1], t[2]}, t[3]);
+                 }});
   out.push_back({"index_put_accumulate",
                  {values({4, 5}), keys({6}, 4), values({6, 5})},
                  [](const TensorList& t) { return index_put(t[0], {t[1]}, t[2], true); }});
-  out.push_back({"index_put_mask_scalar",
-                 {values({4, 5}), mask({4, 5})},
-                 [](const TensorList& t) { return index_put(t[0], {t[1]}, 3); }});
+  out.push_back({"index_put_mask_scalar", {values({4, 5}), mask({4, 5})}, [](const TensorList& t) {
+                   return index_put(t[0], {t[1]}, 3);
+                 }});
   out.push_back({"index_put_mask_tensor",
                  {values({4, 5}), mask({4}), values({1, 5})},
                  [](const TensorList& t) { return index_put(t[0], {t[1]}, t[2]); }});
@@ -177,23 +188,22 @@ void add_nd(std::vector<Case>& out) {
 }
 
 void add_regular(std::vector<Case>& out) {
-  out.push_back({"diagonal_scatter",
-                 {values({4, 5}), values({4})},
-                 [](const TensorList& t) { return diagonal_scatter(t[0], t[1], 1); }});
-  out.push_back({"select_scatter",
-                 {values({4, 5}), values({4})},
-                 [](const TensorList& t) { return select_scatter(t[0], t[1], 1, -2); }});
-  out.push_back({"slice_scatter",
-                 {values({4, 5}), values({2, 5})},
-                 [](const TensorList& t) { return slice_scatter(t[0], t[1], 0, 1, 4, 2); }});
-  out.push_back({"slice_scatter_transposed",
-                 {values({5, 4}), values({2, 5})},
-                 [](const TensorList& t) {
-                   return slice_scatter(transpose(t[0], 0, 1), t[1], 0, 1, 4, 2);
+  out.push_back({"diagonal_scatter", {values({4, 5}), values({4})}, [](const TensorList& t) {
+                   return diagonal_scatter(t[0], t[1], 1);
                  }});
-  out.push_back({"fill_diagonal",
-                 {values({7, 3})},
-                 [](const TensorList& t) { return fill_diagonal(t[0], 9, true); }});
+  out.push_back({"select_scatter", {values({4, 5}), values({4})}, [](const TensorList& t) {
+                   return select_scatter(t[0], t[1], 1, -2);
+                 }});
+  out.push_back({"slice_scatter", {values({4, 5}), values({2, 5})}, [](const TensorList& t) {
+                   return slice_scatter(t[0], t[1], 0, 1, 4, 2);
+                 }});
+  out.push_back(
+      {"slice_scatter_transposed", {values({5, 4}), values({2, 5})}, [](const TensorList& t) {
+         return slice_scatter(transpose(t[0], 0, 1), t[1], 0, 1, 4, 2);
+       }});
+  out.push_back({"fill_diagonal", {values({7, 3})}, [](const TensorList& t) {
+                   return fill_diagonal(t[0], 9, true);
+                 }});
   const TensorList x = {values({4, 6})};
   const auto add = [&](const char* name, std::function<Tensor(const Tensor&)> function) {
     out.push_back({name, x, [=](const TensorList& t) { return function(t[0]); }});
@@ -202,6 +212,14 @@ void add_regular(std::vector<Case>& out) {
   add("select", [](const Tensor& t) { return select(t, 0, 2); });
   add("slice", [](const Tensor& t) { return slice(t, 1, 1, 6, 2); });
   add("broadcast_to", [](const Tensor& t) { return broadcast_to(t, {2, 4, 6}); });
+  add("unsqueeze", [](const Tensor& t) { return unsqueeze(t, 1); });
+  add("take_along_no_axis", [](const Tensor& t) {
+    return take_along_axis(t, Tensor::of<int64_t>({7, 0, -1}).to(t.device()), std::nullopt);
+  });
+  add("put_along_no_axis", [](const Tensor& t) {
+    return put_along_axis_(t.clone(), Tensor::of<int64_t>({7, 0, 7}).to(t.device()), 2,
+                           std::nullopt);
+  });
   add("flatten", [](const Tensor& t) { return flatten(t); });
   add("reshape", [](const Tensor& t) { return reshape(t, {3, -1}); });
   add("reshape_that_copies", [](const Tensor& t) { return reshape(transpose(t, 0, 1), {8, 3}); });
@@ -217,9 +235,9 @@ void add_elementwise(std::vector<Case>& out) {
   using Binary = Tensor (*)(const Source&, const Source&);
   const auto add = [&](const char* name, Binary function) {
     out.push_back({name, two, [=](const TensorList& t) { return function(t[0], t[1]); }});
-    out.push_back({std::string(name) + "_scalar",
-                   {two[0]},
-                   [=](const TensorList& t) { return function(2, t[0]); }});
+    out.push_back({std::string(name) + "_scalar", {two[0]}, [=](const TensorList& t) {
+                     return function(2, t[0]);
+                   }});
   };
   add("add", sow::add);
   add("sub", sub);
@@ -231,9 +249,22 @@ void add_elementwise(std::vector<Case>& out) {
   add("le", le);
   add("gt", gt);
   add("ge", ge);
-  out.push_back({"where",
-                 {mask({4, 6}), values({4, 6}), values({6})},
-                 [](const TensorList& t) { return where(t[0], t[1], t[2]); }});
+  add("remainder", remainder);
+  const TensorList whole = {values({4, 6}, DType::int32), values({6}, DType::int32)};
+  const auto add_whole = [&](const char* name, Binary function) {
+    out.push_back({name, whole, [=](const TensorList& t) { return function(t[0], t[1]); }});
+  };
+  add_whole("remainder_of_integers", remainder);
+  add_whole("bitwise_and", bitwise_and);
+  add_whole("bitwise_or", bitwise_or);
+  add_whole("bitwise_xor", bitwise_xor);
+  out.push_back({"bitwise_not", whole, [](const TensorList& t) { return bitwise_not(t[0]); }});
+  out.push_back({"abs", two, [](const TensorList& t) { return sow::abs(t[0]); }});
+  out.push_back({"exp", two, [](const TensorList& t) { return sow::exp(t[0]); }});
+  out.push_back({"log", two, [](const TensorList& t) { return sow::log(sow::abs(t[0])); }});
+  out.push_back({"where", {mask({4, 6}), values({4, 6}), values({6})}, [](const TensorList& t) {
+                   return where(t[0], t[1], t[2]);
+                 }});
   out.push_back({"neg", two, [](const TensorList& t) { return neg(t[0]); }});
   out.push_back({"conj",
                  {Tensor::of(std::vector<std::complex<float>>{{1, 2}, {-3, 4}}, {2})},
@@ -246,6 +277,54 @@ void add_elementwise(std::vector<Case>& out) {
   out.push_back({"copy", two, [](const TensorList& t) { return t[0].clone().copy_(t[1]); }});
 }
 
+void add_groups(std::vector<Case>& out) {
+  const TensorList slices = {values({7, 3}), keys({7}, 4)};
+  const TensorList elements = {values({7, 3}), keys({7, 3}, 4)};
+  for (const char* reduce : {"sum", "prod", "max", "min", "mean", "count", "any", "all", "var",
+                             "std", "logsumexp", "first", "last", "argmax", "argmin"}) {
+    const auto call = [=](const TensorList& t) { return group_reduce(t[0], t[1], reduce, 0, 4); };
+    out.push_back({std::string("group_reduce_") + reduce, slices, call});
+    out.push_back({std::string("group_reduce_each_") + reduce, elements, call});
+  }
+  out.push_back({"group_softmax", slices,
+                 [](const TensorList& t) { return group_softmax(t[0], t[1], 0, 4); }});
+  out.push_back({"group_log_softmax", elements, [](const TensorList& t) {
+                   return group_log_softmax(t[0], Index(t[1], Bounds::drop), 0, 3);
+                 }});
+  const TensorList segments = {values({7, 3}), Tensor::of<int64_t>({0, 2, 2, 6}, {4})};
+  for (const char* reduce : {"sum", "max", "std", "first", "argmin"}) {
+    out.push_back({std::string("segment_reduce_") + reduce, segments,
+                   [=](const TensorList& t) { return segment_reduce(t[0], t[1], reduce); }});
+  }
+  out.push_back({"gather_csr",
+                 {values({2, 3}), Tensor::of<int32_t>({0, 2, 5, 5}, {4})},
+                 [](const TensorList& t) { return gather_csr(t[0], t[1], 1, 6); }});
+  out.push_back({"segment_cumsum", segments,
+                 [](const TensorList& t) { return segment_cumsum(t[0], t[1], 0, true); }});
+  const Tensor positive = Tensor::of<int64_t>({0, 3, 1, 3, 0}, {5});
+  out.push_back(
+      {"bincount_integers", {positive}, [](const TensorList& t) { return bincount(t[0], {}, 4); }});
+  out.push_back({"bincount_weights", {positive, values({5})}, [](const TensorList& t) {
+                   return bincount(t[0], t[1], 4);
+                 }});
+  out.push_back({"bin_index",
+                 {values({4, 6}), Tensor::of<double>({-1, 0, 0.5, 2}, {4})},
+                 [](const TensorList& t) { return bin_index(t[0], t[1]); }});
+  const TensorList edges = {values({4, 3}), values({9, 3}, DType::float32, 2), keys({9}, 4),
+                            keys({9}, 5, DType::int64, 3)};
+  for (const char* reduce : {"sum", "mean", "max", "min"}) {
+    out.push_back({std::string("send_u_recv_") + reduce,
+                   {edges[0], edges[2], edges[3]},
+                   [=](const TensorList& t) { return send_u_recv(t[0], t[1], t[2], reduce, 5); }});
+    out.push_back({std::string("send_ue_recv_") + reduce, edges, [=](const TensorList& t) {
+                     return send_ue_recv(t[0], t[1], t[2], t[3], "mul", reduce, 5);
+                   }});
+  }
+  out.push_back({"send_uv",
+                 {edges[0], values({5, 3}), edges[2], edges[3]},
+                 [](const TensorList& t) { return send_uv(t[0], t[1], t[2], t[3], "sub"); }});
+}
+
 }  // namespace
 
 std::vector<Case> all_cases() {
@@ -256,6 +335,7 @@ std::vector<Case> all_cases() {
   add_nd(out);
   add_regular(out);
   add_elementwise(out);
+  add_groups(out);
   return out;
 }
 

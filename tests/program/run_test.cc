@@ -1,9 +1,10 @@
 // Running programs: shapes, errors at run time, tensors of the caller's, donated inputs, threads.
 #include <gtest/gtest.h>
 
-#include <thread>
+#include <atomic>
 
 #include "program/cases.h"
+#include "test_threads.h"
 
 namespace sow::test {
 namespace {
@@ -49,7 +50,9 @@ TEST(ProgramRun, ByName) {
   const TensorList f = feeds_for(5, 2);
   const auto got = compiled.run({{"v", f[2]}, {"x", f[0]}, {"index", f[3]}, {"mask", f[1]}});
   EXPECT_TRUE(same_bits(got.at("z"), eagerly(f)[1]));
-  EXPECT_EQ(message_of([&] { compiled.run({{"x", f[0]}, {"w", f[1]}}); }),
+  EXPECT_EQ(message_of([&] {
+              compiled.run({{"x", f[0]}, {"w", f[1]}});
+            }),
             "run: there is no input \"w\"");
   EXPECT_EQ(message_of([&] { compiled.run({{"x", f[0]}}); }), "run: input \"mask\" is missing");
   EXPECT_EQ(message_of([&] { compiled.run({}, {{"q", f[0]}}); }), "run: there is no output \"q\"");
@@ -65,7 +68,8 @@ TEST(ProgramRun, FeedsMustFitTheirDeclaration) {
   EXPECT_EQ(message_of([&] { compiled(f); }),
             "run: input \"mask\" has shape [5], but was declared [n, d]");
   f[1] = values({5, 2});
-  EXPECT_EQ(message_of([&] { compiled(f); }), "run: input \"mask\" is float32, but was declared bool");
+  EXPECT_EQ(message_of([&] { compiled(f); }),
+            "run: input \"mask\" is float32, but was declared bool");
   EXPECT_EQ(message_of([&] { compiled({f[0]}); }),
             "run: 1 feeds for 4 inputs; there must be one for each");
 }
@@ -91,7 +95,8 @@ TEST(ProgramRun, ABadFedIndexLeavesTensorsOfTheCallersAlone) {
   const CompiledProgram compiled(two_outputs());
   TensorList f = feeds_for(5, 2);
   f[3] = Tensor::of<int64_t>({0, 1, -4, 0, 0});
-  const Tensor y = Tensor::full({5, 2}, 7, DType::float32), z = Tensor::full({3, 1}, 8, DType::float32);
+  const Tensor y = Tensor::full({5, 2}, 7, DType::float32),
+               z = Tensor::full({3, 1}, 8, DType::float32);
   EXPECT_THROW(compiled.run_into(f, {y, z}), Error);
   EXPECT_EQ(y.to_vector<float>(), std::vector<float>(10, 7.0f));
   EXPECT_EQ(z.to_vector<float>(), std::vector<float>(3, 8.0f));
@@ -101,7 +106,8 @@ TEST(ProgramRun, WritesIntoTensorsOfTheCallers) {
   const CompiledProgram compiled(two_outputs());
   const TensorList f = feeds_for(6, 4), expected = eagerly(f);
   // Dense; strided; the memory of an input.
-  const Tensor dense = Tensor::empty({6, 4}, DType::float32), z = Tensor::empty({3, 1}, DType::float32);
+  const Tensor dense = Tensor::empty({6, 4}, DType::float32),
+               z = Tensor::empty({3, 1}, DType::float32);
   compiled.run_into(f, {dense, z});
   EXPECT_TRUE(same_bits(dense, expected[0]));
   EXPECT_TRUE(same_bits(z, expected[1]));
@@ -113,11 +119,17 @@ TEST(ProgramRun, WritesIntoTensorsOfTheCallers) {
   EXPECT_TRUE(same_bits(g[0], expected[0]));
   EXPECT_TRUE(same_bits(z, expected[1]));
 
-  EXPECT_EQ(message_of([&] { compiled.run_into(f, {z, z}); }),
+  EXPECT_EQ(message_of([&] {
+              compiled.run_into(f, {z, z});
+            }),
             "run: the tensors for outputs \"y\" and \"z\" share memory");
-  EXPECT_EQ(message_of([&] { compiled.run_into(f, {Tensor::zeros({6, 3}, DType::float32), z}); }),
+  EXPECT_EQ(message_of([&] {
+              compiled.run_into(f, {Tensor::zeros({6, 3}, DType::float32), z});
+            }),
             "run: output \"y\" has shape [6, 4], but the tensor for it has shape [6, 3]");
-  EXPECT_EQ(message_of([&] { compiled.run_into(f, {Tensor::zeros({6, 4}, DType::int32), z}); }),
+  EXPECT_EQ(message_of([&] {
+              compiled.run_into(f, {Tensor::zeros({6, 4}, DType::int32), z});
+            }),
             "run: output \"y\" is float32, but the tensor for it is int32");
   EXPECT_NE(message_of([&] {
               compiled.run_into(f, {Tensor::zeros({4}, DType::float32).broadcast_to({6, 4}), z});
@@ -148,7 +160,8 @@ Program one_step() {
 }
 
 TEST(ProgramRun, DonatedInputsAreUsedAgain) {
-  const CompiledProgram plain(one_step()), donating(one_step(), {.donate = {"w"}, .optimize = true});
+  const CompiledProgram plain(one_step()),
+      donating(one_step(), {.donate = {"w"}, .optimize = true});
   const Tensor w = values({10}), index = keys({6}, 10), g = values({6}, DType::float32, 2);
   const Tensor expected = scatter_add(w, 0, index, g);
   EXPECT_EQ(plain.stats({{10}, {6}, {6}}).copies, 1);
@@ -180,28 +193,29 @@ TEST(ProgramRun, DonatedMemoryThatIsSharedIsLeftAlone) {
   const TensorList got = compiled({x, x});
   EXPECT_EQ(got[0].to_vector<float>(), (std::vector<float>{1, 9, 3, 4}));
   EXPECT_EQ(got[1].to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
-  const Tensor frozen = Tensor::wrap({.data = x.data(), .dtype = DType::float32, .shape = {4},
-                                      .strides = nullptr, .device = {}, .read_only = true,
+  const Tensor frozen = Tensor::wrap({.data = x.data(),
+                                      .dtype = DType::float32,
+                                      .shape = {4},
+                                      .strides = std::nullopt,
+                                      .device = {},
+                                      .read_only = true,
                                       .deleter = {}});
-  EXPECT_EQ(compiled({frozen, values({4})})[0].to_vector<float>(), (std::vector<float>{1, 9, 3, 4}));
+  EXPECT_EQ(compiled({frozen, values({4})})[0].to_vector<float>(),
+            (std::vector<float>{1, 9, 3, 4}));
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
 }
 
 TEST(ProgramRun, ManyThreadsAtOnce) {
   const CompiledProgram compiled(two_outputs());
-  std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int round = 0; round < 50; ++round) {
-        TensorList f = feeds_for(3 + (t + round) % 3, 5);
-        f[0] = values(f[0].shape(), DType::float32, 100 * t + round);
-        const TensorList expected = eagerly(f), got = compiled(f);
-        if (!same_bits(got[0], expected[0]) || !same_bits(got[1], expected[1])) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_in_threads(8, [&](int t) {
+    for (int round = 0; round < 50; ++round) {
+      TensorList f = feeds_for(3 + (t + round) % 3, 5);
+      f[0] = values(f[0].shape(), DType::float32, 100 * t + round);
+      const TensorList expected = eagerly(f), got = compiled(f);
+      if (!same_bits(got[0], expected[0]) || !same_bits(got[1], expected[1])) ++wrong;
+    }
+  });
   EXPECT_EQ(wrong, 0);
 }
 
@@ -243,7 +257,8 @@ TEST(ProgramRun, ShapesThatDependOnData) {
     EXPECT_TRUE(same_bits(got[0], picked));
     EXPECT_TRUE(same_bits(got[1], sum(picked)));
     EXPECT_TRUE(same_bits(got[2], nonzero(b)));
-    EXPECT_TRUE(same_bits(got[3], scatter_add(twice, 0, Tensor::of<int64_t>({0}), Tensor::of({1.0f}))));
+    EXPECT_TRUE(
+        same_bits(got[3], scatter_add(twice, 0, Tensor::of<int64_t>({0}), Tensor::of({1.0f}))));
   }
 }
 

@@ -1,7 +1,10 @@
 // Saving and loading: the same program comes back, and whatever is damaged is refused.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "program/cases.h"
@@ -42,6 +45,93 @@ TEST(ProgramSave, ThroughAFile) {
   EXPECT_EQ(Program::load(path).serialize(), example().serialize());
   std::remove(path.c_str());
   EXPECT_NE(message_of([&] { Program::load(path); }).find("could not be read"), std::string::npos);
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Whatever fails, what was there is there still, and nothing lies beside it.
+TEST(ProgramSave, ReplacesAFileOrLeavesIt) {
+  const std::string folder = testing::TempDir() + "sow_save_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const std::string path = folder + "/program.sow", link = folder + "/link.sow";
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder),
+                         std::filesystem::directory_iterator());
+  };
+  std::ofstream(path) << "before";
+  std::filesystem::permissions(path, std::filesystem::perms(0640));
+  // A limit on the size of files makes the write fail, as a full disk would.
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{64, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const std::string message = message_of([&] { example().save(path); });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find("could not be written"), std::string::npos) << message;
+  EXPECT_EQ(bytes_of(path), "before");
+  EXPECT_EQ(files(), 1);
+
+  std::filesystem::create_symlink("program.sow", link);
+  example().save(link);
+  EXPECT_EQ(bytes_of(path), example().serialize());
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0640));
+  EXPECT_EQ(files(), 2);
+  EXPECT_NE(message_of([&] { example().save(folder); }), "no error");
+  EXPECT_NE(message_of([&] { example().save(folder + "/none/program.sow"); }), "no error");
+  EXPECT_NE(message_of([] { example().save("/dev/full"); }).find("No space"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_EQ(files(), 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ProgramSave, APathIsNotCut) {
+  const std::string path = testing::TempDir() + std::string("sow_cut\0.sow", 12);
+  EXPECT_NE(message_of([&] { example().save(path); }).find("null byte"), std::string::npos);
+  EXPECT_NE(message_of([&] { Program::load(path); }).find("null byte"), std::string::npos);
+}
+
+// What never ends, or claims to be longer than it is, is read no further than it has to be.
+TEST(ProgramSave, ReadsNoMoreThanItsOwnSize) {
+  EXPECT_EQ(message_of([] { Program::load("/dev/zero"); }), "load: this is not a program of sow");
+  EXPECT_EQ(message_of([] { Program::load("/dev/null"); }), "load: this is not a program of sow");
+  const std::string path = testing::TempDir() + "sow_program_long.sow",
+                    good = example().serialize();
+  for (const char top : {'\x10', '\x7f', '\xff'}) {
+    std::string huge = good;
+    huge[19] = top;  // of the size
+    std::ofstream(path, std::ios::binary) << huge;
+    EXPECT_NE(message_of([&] { Program::load(path); }).find("it says that it has"),
+              std::string::npos);
+  }
+  std::ofstream(path, std::ios::binary) << good << "x";
+  EXPECT_NE(message_of([&] { Program::load(path); }).find("follows its end"), std::string::npos);
+  std::filesystem::resize_file(path, good.size() - 1);
+  EXPECT_NE(message_of([&] { Program::load(path); }), "no error");
+  std::remove(path.c_str());
+}
+
+// Gradients of gradients multiply: a small file asks for no more than a bounded number of calls.
+TEST(ProgramSave, NestedGradientsAreBounded) {
+  const auto nested = [](int levels) {
+    Program program;
+    const Tensor x = program.input("x", DType::float32, {3});
+    Tensor y = div(x, add(mul(x, x), x));
+    for (int level = 0; level < levels; ++level) y = program.gradients({sum(y)}, {x})[0];
+    program.output("y", y);
+    return Program::deserialize(program.serialize());
+  };
+  EXPECT_EQ(compile(nested(5))({values({3})}).size(), 1u);
+  const Program program = nested(30);
+  EXPECT_LT(program.serialize().size(), 8192u);
+  EXPECT_NE(message_of([&] { compile(program)({values({3})}); }).find("gradients multiply"),
+            std::string::npos);
 }
 
 TEST(ProgramSave, RefusesWhatIsDamaged) {
@@ -91,8 +181,9 @@ TEST(ProgramSave, APromiseIsCheckedOnceLoaded) {
   const Tensor i = program.input("i", DType::int64, {1});
   program.output("y", index_fill(x, 0, Index(i, Bounds::promise), 1));
   const CompiledProgram loaded(Program::deserialize(program.serialize()));
-  EXPECT_EQ(message_of([&] { loaded({values({3}), Tensor::of<int64_t>({5})}); })
-                .find("index_fill: index 5"),
+  EXPECT_EQ(message_of([&] {
+              loaded({values({3}), Tensor::of<int64_t>({5})});
+            }).find("index_fill: index 5"),
             0u);
 }
 

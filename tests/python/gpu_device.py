@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import peers
 import pytest
 
 import sow
+
+import peers
 
 torch, cupy, jax = peers.torch, peers.cupy, peers.jax
 HERE = torch is not None and torch.cuda.is_available() and sow.cuda.available()

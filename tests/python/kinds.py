@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import peers
 
 import sow
+
+import peers
 
 
 @dataclasses.dataclass(frozen=True)

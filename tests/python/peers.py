@@ -8,10 +8,14 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("GLOG_minloglevel", "2")
 
 missing = []
+# Where sow is tested under a sanitizer, whose runtime the others were not made for, they are left out on purpose.
+left_out = bool(os.environ.get("SOW_TEST_WITHOUT_PEERS"))
 
 
 def load(module, package=None):
     """The module, or None where it is not installed."""
+    if left_out and module != "ml_dtypes":
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 
@@ -56,6 +58,102 @@ def test_bench(tmp_path):
     results = json.loads((tmp_path / "race.json").read_text())["results"]
     assert results and all(result["seconds"]["sow"] > 0 for result in results)
     assert "100 elements" in (tmp_path / "race.html").read_text()
+
+
+def test_bench_writes_what_is_behind(tmp_path):
+    listed = run("bench", "--quick", "--only", "grid*", "--list")
+    assert listed.returncode == 0 and listed.stdout == run("bench", "--quick", "--only", "grid*", "--list").stdout
+    done = run("bench", "--only", "elements to half as many, 10^3: add *", "--only", "gathered elements, 10^2: * complex64",
+               "--peers", "sow,numpy", "--seconds", "0.01", "--isa", "portable", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    run_of = json.loads((tmp_path / "race.json").read_text())
+    raced = [result for result in run_of["results"] if result["ratio"]]
+    assert len(raced) >= 6 and not any(entry.get("error") for result in raced for entry in result["entries"])
+    assert f"| all |  | {len(raced)} |" in (tmp_path / "grid.md").read_text()
+    behind = [result["case"]["name"] for result in raced if result["ratio"] < 1]
+    assert all(name in (tmp_path / "behind.md").read_text() for name in behind) and "The grid on portable" in done.stdout
+
+
+def test_bench_complains_of_unknown_names():
+    done = run("bench", "--quick", "--peers", "sow,nunpy")
+    assert done.returncode == 1 and "no library 'nunpy'; is it 'numpy'?" in done.stderr and "torch" in done.stderr
+    done = run("bench", "--quick", "--only", "rows ad", "--only", "mascked_scatter_ 2^24")
+    assert done.returncode == 1 and "'mascked_scatter_ 2^24'; is it 'masked_scatter_ 2^24, half true'?" in done.stderr
+    assert "--list" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_bench_explains_only():
+    words = " ".join(run("bench", "--help").stdout.split())
+    assert "only cases whose name or group contains this; * and ? stand for anything; several are united" in words
+    everything, some = run("bench", "--quick", "--list").stdout.splitlines(), run("bench", "--quick", "--list", "--only", "mask").stdout.splitlines()
+    assert 0 < len(some) < len(everything) and all("mask" in line for line in some)
+
+
+def test_bench_never_leaves_sow_out(tmp_path):
+    done = run("bench", "--quick", "--only", "100 elements add in place", "--peers", "numpy", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "race.json").read_text())["results"][0]
+    assert set(result["seconds"]) == {"sow", "numpy"}
+    assert "importing sow, numpy" in done.stderr and "1 cases match --only" in done.stderr and "[1/1, " in done.stderr
+    assert "times faster than NumPy" in done.stderr or "times slower than NumPy" in done.stderr or "as fast as" in done.stderr
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines() if line and not line.startswith(("case", "100")))
+    assert {"machine", "copies", "ahead", "page"} <= set(lines)
+
+
+def test_slower_is_called_slower():
+    from sow._race import look
+
+    assert look.ratio(1 / 7) == "7 times slower than" and look.ratio(2.5) == "2.5 times faster than" and look.ratio(1.0) == "as fast as"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_bench_stops_politely(tmp_path, number):
+    """What was measured is kept; no shared memory and no process stays behind."""
+    process = subprocess.Popen([sys.executable, "-m", "sow", "bench", "--quick", "--only", "100 elements", "--only", "2^23 to", "--peers", "numpy",
+                                "--out", str(tmp_path)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    said = ""
+    for line in process.stderr:
+        said += line
+        if line.startswith("[1/"):
+            break
+    assert list(pathlib.Path("/dev/shm").glob(f"sow-race-{process.pid}-*"))
+    process.send_signal(number)
+    out, rest = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, said + rest
+    assert "what was measured is kept" in rest and "page" in out
+    results = json.loads((tmp_path / "race.json").read_text())["results"]
+    assert 1 <= len(results) < 10 and (tmp_path / "race.html").exists()
+    assert not list(pathlib.Path("/dev/shm").glob(f"sow-race-{process.pid}-*"))
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+def test_commands_share_one_look():
+    """Rows of a name in 14 columns and a value; colours only where a person reads."""
+    info, plan = run("info").stdout, run("explain", "scatter_add", "1000", "5000").stdout
+    for line in [*info.splitlines(), *[line for line in plan.splitlines() if not line.startswith("scatter_add:")]]:
+        assert line[:14].strip() and line[13] == " " and line[14] != " ", line
+    assert "\033" not in info + plan
+
+
+def test_race_page_and_pictures(tmp_path):
+    """Under 1 is never green, ticks have units, the page sorts and folds plans."""
+    from sow._race import page, pictures
+
+    assert pictures.colour(0.5) == pictures.BEHIND and pictures.colour(0.99) == pictures.EVEN and pictures.colour(1.2) == pictures.AHEAD
+    assert page.style_of(0.14) == "behind"
+    assert pictures.timed(2e-9) == "2 ns" and pictures.timed(1e-3) == "1 ms" and pictures.counted(1e5) == "100k"
+    case = {"name": "a <case>", "group": "table", "kind": "rows", "items": [5000], "shape": [9], "backward": False, "floor_bytes": 1 << 21}
+    results = [{"case": case, "seconds": {"sow": 2e-3, "numpy": 1e-3}, "floor": 5e-4, "best_peer": "numpy", "ratio": 0.5, "goals": [],
+                "explain": "a plan", "entries": []}]
+    text = page.page("here", results, {})
+    assert "<details><summary>a &lt;case&gt;</summary><pre>a plan</pre></details>" in text and 'class="behind"' in text
+    assert 'name="viewport"' in text and "2 times slower than NumPy" in text and 'class="ahead"' not in text
+    picture = pictures.ratio_picture(results)
+    assert "var(--behind)" in picture and "<title>a &lt;case>: sow 2 ms, NumPy 1 ms, 0.50×" in picture and "prefers-color-scheme: dark" in picture
+    series = {"sow": [(1.0, 2e-9), (2.0, 1e-9)], "floor": [(1.0, 1e-9), (2.0, 1e-9)]}
+    grown = pictures.lines("rows", "threads", series)
+    assert ">threads<" in grown and ">1 ns<" in grown and "1.41" not in grown
 
 
 def test_wrong_commands():

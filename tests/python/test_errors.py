@@ -36,7 +36,7 @@ CASES = [
     (ValueError, "drop", "scatter", (0, [[0]], 1.0), {"bounds": "wrap"}),
     (TypeError, "float64", "scatter_add", (0, [[0]], np.ones((1, 1))), {}),
     (TypeError, "", "scatter_add", (0, [[0.0]], np.ones((1, 1), "f4")), {}),
-    (TypeError, "", "scatter_add", (0, np.zeros((1, 1), "i2"), np.ones((1, 1), "f4")), {}),
+    (TypeError, "", "scatter_add", (0, np.zeros((1, 1), "c8"), np.ones((1, 1), "f4")), {}),
     (TypeError, "mask", "masked_fill", ([[1, 0, 1]], 1.0), {}),
     (TypeError, "", "masked_fill", ([[True, False, True]], 1e300), {}),
     (TypeError, "", "masked_fill", ([[True, False, True]], 1j), {}),
@@ -45,6 +45,9 @@ CASES = [
     (TypeError, "src", "scatter", (0, [[0]], object()), {}),
     (TypeError, "reduce", "scatter", (0, [[0]], 1.0), {"reduce": 3}),
     (TypeError, "bounds", "scatter", (0, [[0]], 1.0), {"bounds": None}),
+    (TypeError, "name", "put_along_axis", ([[0]], 1.0, 1), {"name": 3}),
+    (TypeError, "name", "masked_scatter", (np.ones((2, 3), bool), np.ones(6, "f4")), {"name": 3}),
+    (TypeError, "name", "diagonal_scatter", (np.ones(2, "f4"),), {"name": b"x"}),
     (TypeError, "", "scatter", ("0", [[0]], 1.0), {}),
     (TypeError, "", "scatter", (0, [[0]]), {}),
     (TypeError, "", "scatter", (0, [[0]], 1.0), {"colour": "red"}),
@@ -73,6 +76,15 @@ def test_types_without_an_order_or_a_mean():
         sow.tensor_scatter_nd_sub(np.zeros(2, bool), [[0]], np.ones(1, bool))
 
 
+@pytest.mark.parametrize("axis", [-10**30, 10**30, -2**63 - 1, 2**63])
+def test_an_axis_beyond_64_bits(axis):
+    """It is converted once: nothing is left behind that a later step would trip over."""
+    x = np.zeros((2, 2), "i4")
+    for keywords, error, sentence in (({}, ValueError, "axis does not fit 64 bits"), ({"stream": x}, TypeError, "stream is")):
+        with pytest.raises(error, match=f"take_along_axis: {sentence}"):
+            sow.take_along_axis(x, 4, axis, **keywords)
+
+
 def test_empty_axis():
     nothing = np.zeros((0, 3), "f4")
     with pytest.raises(IndexError, match="valid: none"):
@@ -96,10 +108,17 @@ def test_explain_checks_as_the_call_would():
     with pytest.raises(TypeError):
         sow.explain(3)
     with pytest.raises(TypeError):
+        sow.explain(sow.scatter_add, np.zeros(3), 0, [0], np.ones(1, "f4"))
+    with pytest.raises(TypeError):
         sow.explain("scatter_add", np.zeros(3), 0, [0], np.ones(1, "f4"))
     destination = np.zeros(3)
     assert "scatter_add_" in sow.explain("scatter_add_", destination, 0, [0], np.ones(1))
     assert destination.tolist() == [0, 0, 0]
+    by_name = sow.explain("scatter_add_", destination, 0, [0], np.ones(1))
+    assert sow.explain(sow.scatter_add_, destination, 0, [0], np.ones(1)) == by_name
+    both = sow.explain(lambda x: sow.sum(sow.scatter_add(x, 0, [0], np.ones(1))), destination)
+    assert "scatter_add" in both and "sum" in both and destination.tolist() == [0, 0, 0]
+    assert sow.explain(len, [1]) == "no operation of sow was run"
 
 
 def test_threads_setting():
@@ -107,8 +126,12 @@ def test_threads_setting():
     for bad in (0, -1, 10**9):
         with pytest.raises(ValueError):
             sow.set_num_threads(bad)
+        with pytest.raises(ValueError):
+            sow.thread_limit(bad)
     with pytest.raises(TypeError):
         sow.set_num_threads("two")
+    with pytest.raises(TypeError):
+        sow.thread_limit(1.5)
     assert sow.get_num_threads() == before
 
 
@@ -136,3 +159,8 @@ def test_streams_are_for_cuda_arrays():
     with pytest.raises(TypeError):
         sow.transpose(given, 0, 1, stream=0)  # a view runs nowhere
     assert (given == F4).all()
+
+
+def test_vjp_of_what_is_no_operation():
+    with pytest.raises(TypeError, match="vjp: the function returned int"):
+        sow.vjp(len, x())

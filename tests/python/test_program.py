@@ -5,9 +5,10 @@ import threading
 
 import numpy as np
 import pytest
-from kinds import KINDS
 
 import sow
+
+from kinds import KINDS
 
 
 def training_program():
@@ -221,3 +222,41 @@ def test_operators():
         a + "text"
     with pytest.raises(TypeError, match="they must have the same type"):
         a + np.ones(3)
+
+
+def small_program():
+    program = sow.Program()
+    program.output("y", program.input("x", [3]) + 1)
+    return program
+
+
+def test_paths_of_files(tmp_path):
+    program = small_program()
+    program.save(tmp_path / "a.sow")
+    program.save(str(tmp_path / "b.sow"))
+    program.save(bytes(tmp_path / "c\udc80.sow"))
+    assert sow.Program.load(tmp_path / "a.sow").serialize() == program.serialize()
+    assert sow.Program.load(str(tmp_path / "c\udc80.sow")).serialize() == program.serialize()
+    for path in (str(tmp_path / "a\0b"), b"a\0b"):
+        with pytest.raises(ValueError, match="null byte"):
+            program.save(path)
+        with pytest.raises(ValueError, match="null byte"):
+            sow.Program.load(path)
+    with pytest.raises(TypeError):
+        program.save(3)
+    with pytest.raises(ValueError, match="not a program of sow"):
+        sow.Program.load("/dev/zero")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sow", "b.sow", "c\udc80.sow"]
+
+
+def test_names_in_run_are_str():
+    compiled = small_program().compile()
+    x = np.ones(3, "f4")
+    with pytest.raises(TypeError, match="run: a key of feeds is an int"):
+        compiled.run({1: x})
+    with pytest.raises(TypeError, match="run: a key of outputs is a bytes"):
+        compiled.run({"x": x}, {b"y": x})
+    with pytest.raises(TypeError, match="run: outputs is a list"):
+        compiled.run({"x": x}, [x])
+    with pytest.raises(ValueError, match="surrogates"):
+        compiled.run({"\udc80": x})

@@ -1,15 +1,17 @@
 """The GIL is free while a kernel runs, many threads may call at once, a forked child works."""
 
+import os
 import subprocess
 import sys
 import threading
 import time
 
 import numpy as np
-import peers
 import pytest
 
 import sow
+
+import peers
 
 
 def problem(seed, size=200_000):
@@ -86,6 +88,30 @@ def test_thread_count_changes_no_bit():
     assert len(results) == 1
 
 
+def test_a_thread_limit_ends_with_its_block():
+    x, index, source = problem(3)
+    before, elsewhere = sow.get_num_threads(), []
+    try:
+        sow.set_num_threads(4)
+        expected = sow.scatter_add(x, 0, index, source).tobytes()
+        limit = sow.thread_limit(1)
+        with sow.thread_limit(2), sow.thread_limit(3):
+            assert sow.get_num_threads() == 2
+            with limit, limit:
+                assert sow.get_num_threads() == 1
+                assert sow.scatter_add(x, 0, index, source).tobytes() == expected
+                other = threading.Thread(target=lambda: elsewhere.append(sow.get_num_threads()))
+                other.start()
+                other.join()
+            assert sow.get_num_threads() == 2
+        assert limit(sow.get_num_threads)() == 1
+        with pytest.raises(IndexError), limit:
+            sow.scatter_add(x, 0, [10**6], np.ones(1, "f4"))
+        assert sow.get_num_threads() == 4 and elsewhere == [4]
+    finally:
+        sow.set_num_threads(before)
+
+
 @pytest.mark.skipif(peers.torch is None, reason="torch is not here")
 def test_threads_of_torch_and_sow_are_their_own():
     theirs, ours = peers.torch.get_num_threads(), sow.get_num_threads()
@@ -139,3 +165,92 @@ endless.start()
 print("done")
 """
     assert run_in_child(code) == "done"
+
+
+def test_memory_is_counted_and_given_back():
+    before = sow.memory_stats()
+    x = sow.zeros([1 << 22], dtype="float32")
+    during = sow.memory_stats()
+    assert during["bytes_in_use"] - before["bytes_in_use"] >= 1 << 24
+    assert during["peak_bytes_in_use"] >= during["bytes_in_use"]
+    del x
+    kept = sow.memory_stats()
+    assert kept["bytes_in_use"] < during["bytes_in_use"]
+    if "ASAN_OPTIONS" in os.environ:
+        return  # builds for the sanitizers keep no memory, so that every use after free is seen
+    assert 1 << 24 <= kept["bytes_kept"] <= kept["keep_limit"]
+    sow.release_memory()
+    assert sow.memory_stats()["bytes_kept"] == 0
+
+
+INTERRUPTED = """
+import signal, numpy as np, sow
+class Stop(Exception): pass
+def stop(*_): raise Stop
+signal.signal(signal.SIGALRM, stop)
+n = 1 << 24
+def interrupted(call):
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
+    try:
+        call()
+    except Stop:
+        return True
+    return False
+
+# In place, with an input that has to be copied first: a signal that comes while it is copied is seen before
+# anything is written, a later one after everything is.
+x = np.zeros(n, "f4")
+source = np.lib.stride_tricks.as_strided(x, (n,), (4,))
+index = np.arange(n)[::-1]
+for attempt in range(5):  # when it is seen depends on the machine: tests/program/interrupt_test.cc tries every part
+    x[:] = 1
+    assert interrupted(lambda: sow.index_add_(x, 0, index, source))
+    assert (x == 1).all() or (x == 2).all(), "half of it was written when the signal was seen"
+
+# Gradients reach all leaves or none.
+w = sow.ones([n]).requires_grad_()
+y = w
+for step in range(20):
+    y = y * 1.5
+loss = y.sum()
+assert interrupted(lambda: loss.backward())
+assert w.grad is None, "gathered though the call was given up"
+loss.backward()
+assert w.grad is not None
+print("stopped")
+"""
+
+
+def test_signals_are_seen_between_the_parts_of_a_call():
+    assert run_in_child(INTERRUPTED) == "stopped"
+
+
+SMALL_STACK = """
+import threading, numpy as np, sow
+generator = np.random.default_rng(0)
+done = []
+def work():
+    for count in (10, 1000, 50000):
+        for width in (1, 4, 64):
+            for dtype in ("f4", "f8", "f2", "i8"):
+                places = count // 2 + 1
+                x, source = np.zeros((places, width), dtype), np.ones((count, width), dtype)
+                index = generator.integers(0, places, count)
+                for reduce in ("add", "mul", "mean", "amax", "assign"):
+                    sow.put_along_axis(x, index[:, None], source, 0, reduce, broadcast=False)
+                    sow.index_add_(x, 0, sow.Index(index, size=places), source)
+                sow.masked_scatter(x, x > 0, source)
+                sow.index_select(x, 0, index)
+                w = sow.tensor(np.ones((places, width), "f4")).requires_grad_()
+                sow.index_reduce(w, 0, index, np.ones((count, width), "f4"), "amax").sum().backward()
+                done.append(count)
+threading.stack_size(256 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(len(done))
+"""
+
+
+def test_a_thread_with_a_small_stack_may_call():
+    assert run_in_child(SMALL_STACK) == "36"

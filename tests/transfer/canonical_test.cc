@@ -68,7 +68,8 @@ Updates updates_as_decoded(const Transfer& t, const Canonical& canonical) {
       for (int i = 0; i < tile.count; ++i) {
         if (left_out(t, tile.dst[i], tile.src[i])) continue;
         for (int64_t r = 0; r < canonical.row.size; ++r) {
-          const int64_t src = tile.src[i] == kDropped ? kDropped : tile.src[i] + r * canonical.row.src;
+          const int64_t src =
+              tile.src[i] == kDropped ? kDropped : tile.src[i] + r * canonical.row.src;
           updates[tile.dst[i] + r * canonical.row.dst].push_back(src);
         }
       }
@@ -84,8 +85,8 @@ TEST(Canonical, KeepsEveryUpdateInOrder) {
     const Transfer& t = problem.transfer;
     if (t.mask_side != detail::MaskSide::none) continue;
     const Canonical canonical = canonicalize(t);
-    ASSERT_EQ(updates_as_decoded(t, canonical), updates_by_definition(t))
-        << "seed " << seed << "\n" << describe(problem);
+    ASSERT_EQ(updates_as_decoded(t, canonical), updates_by_definition(t)) << "seed " << seed << "\n"
+                                                                          << describe(problem);
   }
 }
 

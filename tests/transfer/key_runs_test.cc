@@ -1,5 +1,6 @@
-// keys_in_range(), wrap_keys() and place_keys() against one key at a time, with every instruction set.
-#include "transfer/key_runs.h"
+// keys_in_range(), wrap_keys() and place_keys() against one key at a time, with every instruction
+// set.
+#include "transfer/index/key_runs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // planned_for(): the plan of each Transfer, whatever was planned before it.
-#include "transfer/plan_cache.h"
+#include "transfer/plan/plan_cache.h"
 
 #include <gtest/gtest.h>
 
-#include "sow/runtime.h"
+#include "sow/sow.h"
 #include "transfer/random_transfer.h"
 
 namespace sow::test {
@@ -83,6 +83,22 @@ TEST(PlanCache, LooksAtForcedStrategies) {
   expect_right(problem.transfer);
   const detail::ForceStrategy force("reference");
   expect_right(problem.transfer);
+}
+
+// Waking a thread takes as long as adding up some thousand rows.
+TEST(Planner, WakesThreadsOnlyForWhatTheySave) {
+  const int before = get_num_threads();
+  set_num_threads(2);
+  const auto threads_for = [](int64_t items, int64_t columns, int64_t places) {
+    const Tensor x = Tensor::zeros({places, columns}, DType::float32);
+    const Tensor src = Tensor::ones({items, columns}, DType::float32);
+    const Tensor index = Tensor::zeros({items}, DType::int64);
+    const std::string words = explain([&] { index_add_(x, 0, index, src); });
+    return words.find("up to 2\n") != std::string::npos ? 2 : 1;
+  };
+  EXPECT_EQ(threads_for(1000, 48, 200), 1);
+  EXPECT_EQ(threads_for(100000, 64, 10000), 2);
+  set_num_threads(before);
 }
 
 }  // namespace

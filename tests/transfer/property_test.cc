@@ -7,9 +7,9 @@
 #include <set>
 
 #include "core/isa.h"
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "sow/error.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 #include "transfer/random_transfer.h"
 
 namespace sow::test {
@@ -103,8 +103,9 @@ class Checker {
     size_t at = 0;
     while (c.problem.destination[at] == c.expected[at]) ++at;
     const size_t element = at / size_of(c.problem.transfer.dtype);
-    fail(c, way, "differs from the reference at element " + std::to_string(element) + " of " +
-                     std::to_string(c.expected.size() / size_of(c.problem.transfer.dtype)));
+    fail(c, way,
+         "differs from the reference at element " + std::to_string(element) + " of " +
+             std::to_string(c.expected.size() / size_of(c.problem.transfer.dtype)));
   }
 
   void check_strategy(Case& c, const Strategy& strategy, int threads, const std::string& note) {

@@ -77,14 +77,14 @@ Outline outline_large(Draw& draw) {
       outline.hot = 90;
       break;
     case 4:  // along an axis
-      outline.dims = {{draw.between(1, 16), false}, {draw.between(1, 50), true},
-                      {draw.between(1, 16), false}};
+      outline.dims = {
+          {draw.between(1, 16), false}, {draw.between(1, 50), true}, {draw.between(1, 16), false}};
       outline.extents = {draw.between(1, 40)};
       outline.index_on_outer = 100;
       break;
     case 5:  // a sum over an axis, without an index
-      outline.dims = {{draw.between(1, 40), false}, {draw.between(50, 700), true},
-                      {draw.between(1, 4), false}};
+      outline.dims = {
+          {draw.between(1, 40), false}, {draw.between(50, 700), true}, {draw.between(1, 4), false}};
       break;
     case 6:  // short rows
       outline.dims = {{draw.between(30, 1500), true}, {draw.between(2, 16), false}};
@@ -92,8 +92,8 @@ Outline outline_large(Draw& draw) {
       outline.index_on_outer = 5;
       break;
     default:  // a strided copy
-      outline.dims = {{draw.between(1, 40), false}, {draw.between(1, 40), false},
-                      {draw.between(1, 8), false}};
+      outline.dims = {
+          {draw.between(1, 40), false}, {draw.between(1, 40), false}, {draw.between(1, 8), false}};
   }
   return outline;
 }
@@ -140,8 +140,10 @@ class Builder {
     t().dtype = static_cast<DType>(draw_.between(0, kDTypeCount - 1));
     item_ = static_cast<int64_t>(size_of(t().dtype));
     kind_ = draw_kind(draw_);
-    if (draw_.chance(20)) build_masked();
-    else build_indexed();
+    if (draw_.chance(20))
+      build_masked();
+    else
+      build_indexed();
     return std::move(problem_);
   }
 
@@ -202,7 +204,7 @@ class Builder {
     keys.data = const_cast<char*>(index.data);
     keys.dtype = index.dtype;
     keys.shape = index.own_shape;
-    keys.strides = &index.own_strides;
+    keys.strides = index.own_strides;
     problem_.held.push_back(Index::hold(Tensor::wrap(keys), index.extent, t().bounds));
     const Index& held = problem_.held.back();
     index.data = static_cast<const char*>(held.keys().data());
@@ -256,8 +258,10 @@ class Builder {
       const int32_t narrow = static_cast<int32_t>(key);
       if (key == INT32_MAX && width == 8) key = INT64_MAX;
       if (key == INT32_MIN && width == 8) key = INT64_MIN;
-      if (width == 4) std::memcpy(buffer.data() + 4 * i, &narrow, 4);
-      else std::memcpy(buffer.data() + 8 * i, &key, 8);
+      if (width == 4)
+        std::memcpy(buffer.data() + 4 * i, &narrow, 4);
+      else
+        std::memcpy(buffer.data() + 8 * i, &key, 8);
     }
     return buffer.data() - print.least * width;
   }
@@ -380,8 +384,10 @@ void Builder::place_ranked(Operand& ranked, int64_t trues, bool is_destination) 
   ranked.strides = Dims(t().shape.size(), 0);
   Footprint print;
   print.extend(t().rank_stride, t().rank_limit);
-  if (is_destination) allocate_destination(print);
-  else ranked.data = values(print);
+  if (is_destination)
+    allocate_destination(print);
+  else
+    ranked.data = values(print);
 }
 
 void Builder::build_masked() {
@@ -394,8 +400,8 @@ void Builder::build_masked() {
     t().shape.push_back(draw_.chance(3) ? 0 : draw_.between(1, most));
   }
   const std::vector<int64_t> sizes = sizes_of(t().shape);
-  t().mask_side = draw_.pick({MaskSide::source, MaskSide::source, MaskSide::destination,
-                              MaskSide::skip});
+  t().mask_side =
+      draw_.pick({MaskSide::source, MaskSide::source, MaskSide::destination, MaskSide::skip});
   place_mask();
   const int64_t trues = count_true();
   if (t().mask_side == MaskSide::destination) {
@@ -420,7 +426,7 @@ void Builder::build_masked() {
 
 std::string describe_index(const char* name, const IndexOperand& index) {
   return detail::text("\n  {}: {} strides {} extent {} scale {}", name, index.dtype, index.strides,
-                     index.extent, index.scale);
+                      index.extent, index.scale);
 }
 
 }  // namespace
@@ -431,18 +437,18 @@ std::string describe(const Problem& problem) {
   const Transfer& t = problem.transfer;
   static const char* const kSides[] = {"none", "source", "destination", "skip"};
   static const char* const kBounds[] = {"error", "drop", "clip", "promise"};
-  std::string text = detail::text(
-      "{} {} shape {} reduce {}{}{} bounds {}\n  dst strides {}\n  src {} strides {}", t.op, t.dtype,
-      t.shape, name_of(t.reduce), t.include_self ? "" : " without self", t.negate ? " negated" : "",
-      kBounds[static_cast<int>(t.bounds)], t.dst.strides, t.src.data ? "tensor" : "scalar",
-      t.src.strides);
+  std::string text =
+      detail::text("{} {} shape {} reduce {}{}{} bounds {}\n  dst strides {}\n  src {} strides {}",
+                   t.op, t.dtype, t.shape, name_of(t.reduce), t.include_self ? "" : " without self",
+                   t.negate ? " negated" : "", kBounds[static_cast<int>(t.bounds)], t.dst.strides,
+                   t.src.data ? "tensor" : "scalar", t.src.strides);
   for (const auto& index : t.dst_index) text += describe_index("dst_index", index);
   for (const auto& index : t.src_index) text += describe_index("src_index", index);
   if (t.order != nullptr) text += "\n  dst_index is held";
   if (t.mask_side != MaskSide::none) {
     text += detail::text("\n  mask side {} strides {} rank limit {} stride {}{}",
-                        kSides[static_cast<int>(t.mask_side)], t.mask.strides, t.rank_limit,
-                        t.rank_stride, t.base.data ? " with a base" : "");
+                         kSides[static_cast<int>(t.mask_side)], t.mask.strides, t.rank_limit,
+                         t.rank_stride, t.base.data ? " with a base" : "");
     if (t.base.data) text += detail::text(" strides {}", t.base.strides);
   }
   return text;

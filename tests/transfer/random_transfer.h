@@ -18,7 +18,7 @@ struct Problem {
   detail::Transfer transfer;
   Buffer destination;
   std::vector<std::unique_ptr<Buffer>> inputs;
-  std::vector<Index> held;  // keeps the order that the Transfer may point to
+  std::vector<Index> held;      // keeps the order that the Transfer may point to
   bool too_few_values = false;  // strategies must refuse, and the reference is not asked
 };
 

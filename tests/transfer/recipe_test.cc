@@ -1,11 +1,11 @@
 // Recipes: a call that is made again on other memory leaves the same bits, or is refused.
-#include "sow/recipe.h"
+#include "sow/detail/recipe.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "core/tensor_impl.h"
+#include "core/tensor/tensor_impl.h"
 #include "random_values.h"
 #include "sow/sow.h"
 

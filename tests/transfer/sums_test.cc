@@ -7,7 +7,7 @@
 #include "core/exact_sum_cases.h"
 #include "sow/ops.h"
 #include "sow/runtime.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 
 namespace sow::test {
 namespace {

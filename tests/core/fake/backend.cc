@@ -1,10 +1,11 @@
-// A CUDA backend that is not one: it answers as FAKE_CUDA says, so that every way to fail can be tried.
+// A CUDA backend that is not one: it answers as FAKE_CUDA says, so that every way to fail can be
+// tried.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "core/cuda_table.h"
 #include "sow/version.h"
+#include "transfer/device/cuda_table.h"
 
 namespace {
 

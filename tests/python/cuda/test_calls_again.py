@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import test_again as host
-from gpu_device import needs_device, torch
 
 import sow
+
+from gpu_device import needs_device, torch
 
 pytestmark = needs_device
 

@@ -1,10 +1,11 @@
 """Arrays on a GPU: written where they lie, on their library's stream, errors told later."""
 
 import numpy as np
-import peers
 import pytest
 
 import sow
+
+import peers
 
 torch = peers.torch
 pytestmark = pytest.mark.skipif(torch is None or not torch.cuda.is_available() or not sow.cuda.available(),

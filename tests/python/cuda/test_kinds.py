@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from gpu_device import KINDS, WRITABLE, cupy, jax, needs_device, torch
 
 import sow
+
+from gpu_device import KINDS, WRITABLE, cupy, jax, needs_device, torch
 
 pytestmark = needs_device
 

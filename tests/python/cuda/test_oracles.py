@@ -4,9 +4,10 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from gpu_device import DEVICE, needs_device, on_device, torch
 
 import sow
+
+from gpu_device import DEVICE, needs_device, on_device, torch
 
 pytestmark = needs_device
 TYPES = ["float16", "float32", "float64", "int32", "int64", "uint8"]

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from gpu_device import DEVICE, cupy, needs_device, on_device, torch
 
 import sow
+
+from gpu_device import DEVICE, cupy, needs_device, on_device, torch
 
 pytestmark = needs_device
 
@@ -125,3 +126,35 @@ def test_a_held_index():
     for _ in range(2):
         found = sow.index_add(dx, 0, held, ds)
         assert found.cpu().numpy().tobytes() == sow.index_add(host[0], 0, host[1], host[2]).tobytes()
+
+
+def test_programs_are_planned_once_and_say_how():
+    program = sow.Program()
+    x = program.input("x", ["n", 6], "float32", device=DEVICE)
+    index = program.input("index", ["m"], "int64", device=DEVICE)
+    source = program.input("source", ["m", 6], "float32", device=DEVICE)
+    program.output("y", sow.index_add(x, 0, index, source))
+    compiled = program.compile()
+    text = compiled.explain((40, 6), (500,), (500, 6))
+    assert "strategy" in text and "on cuda:0" in text
+    # Inputs that lie otherwise than the plan assumed have the same bits.
+    host = arrays()
+    expected = sow.index_add(host[0], 0, host[1], host[2]).tobytes()
+    for skipped in (0, 1, 3):
+        wide = torch.zeros(3000 + skipped, device="cuda")[skipped:].reshape(500, 6)
+        wide.copy_(torch.from_numpy(host[2]))
+        feeds = {"x": torch.from_numpy(host[0]).cuda(), "index": torch.from_numpy(host[1]).cuda(), "source": wide}
+        found = compiled.run(feeds)["y"]
+        assert found.cpu().numpy().tobytes() == expected
+
+
+def test_explain_on_the_device():
+    x, index, source = on_device(*arrays())
+    before = x.clone()
+    text = sow.explain(sow.index_add_, x, 0, index, source)
+    assert "index_add_" in text and "strategy" in text and "on cuda:0" in text and "workspace" in text
+    assert torch.equal(x, before)
+    assert sow.explain("index_add_", x, 0, index, source) == text
+    # Later steps look at what earlier ones wrote.
+    mask = x > 0
+    assert sow.explain(lambda: sow.masked_select(sow.index_add(x, 0, index, source), mask)).count("strategy") >= 2

@@ -1,14 +1,26 @@
 """Many threads and streams at once, and a failing index among good ones."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from gpu_device import needs_device, torch
 
 import sow
 
+from gpu_device import needs_device, torch
+
 pytestmark = needs_device
+
+
+def on_streams(work, count=8):
+    """work(number) on `count` threads, each with a stream of its own; what a thread raises is raised here."""
+
+    def run(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return work(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
 
 
 def test_threads_with_streams_of_their_own():
@@ -16,23 +28,37 @@ def test_threads_with_streams_of_their_own():
     x, index = np.zeros((50, 8), "f4"), random.integers(0, 50, 4000)
     source = random.standard_normal((4000, 8)).astype("f4")
     expected = sow.index_add(x, 0, index, source).tobytes()
-    wrong = []
 
-    def work():
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            dx, di, ds = (torch.from_numpy(a).cuda() for a in (x, index, source))
-            for _ in range(25):
-                found = sow.index_add(dx, 0, di, ds)
-                if found.cpu().numpy().tobytes() != expected:
-                    wrong.append(1)
+    def work(_):
+        dx, di, ds = (torch.from_numpy(a).cuda() for a in (x, index, source))
+        return sum(sow.index_add(dx, 0, di, ds).cpu().numpy().tobytes() != expected for _ in range(25))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert on_streams(work) == [0] * 8
+
+
+def test_sums_to_different_numbers_of_places_at_once():
+    # What a launch needs of shared memory follows the number of places.
+    random = np.random.default_rng(1)
+    problems = []
+    for places in (1, 2, 5, 17, 60, 200, 650, 1000, 1500, 2200, 3000, 4000):
+        index = random.integers(0, places, 20000)
+        source = random.standard_normal(20000).astype("f4")
+        expected = sow.scatter_add(np.zeros(places, "f4"), 0, index, source).tobytes()
+        problems.append((np.zeros(places, "f4"), index, source, expected))
+
+    def work(number):
+        arrays = [[torch.from_numpy(a).cuda() for a in problem[:3]] for problem in problems]
+        wrong = 0
+        for round_ in range(1600):
+            which = (7 * round_ + 5 * number) % len(problems)
+            x, index, source = arrays[which]
+            found = sow.scatter_add(x, 0, index, source)
+            if round_ % 20 == 0:
+                wrong += found.cpu().numpy().tobytes() != problems[which][3]
+        return wrong
+
+    assert on_streams(work) == [0] * 8
+    sow.cuda.check()
 
 
 def test_a_failing_index_among_good_ones():

@@ -4,9 +4,10 @@ import math
 
 import hypothesis.strategies as st
 import numpy as np
-import peers
 
 import sow
+
+import peers
 
 BFLOAT16 = [np.dtype(peers.ml_dtypes.bfloat16)] if peers.ml_dtypes else []
 BOOL = [np.dtype("bool")]

@@ -6,6 +6,7 @@ import fractions
 import math
 
 import numpy as np
+
 import peers
 
 Fraction = fractions.Fraction

@@ -3,12 +3,13 @@
 import functools
 
 import numpy as np
-import peers
 import pytest
 from hypothesis import given, settings
 from oracles.draw import ALL, BFLOAT16, check, problems, same_bits, same_numbers, types_of
 
 import sow
+
+import peers
 
 jax = peers.jax
 pytestmark = pytest.mark.skipif(jax is None, reason="jax is not here")

@@ -1,13 +1,14 @@
 """Every operation that ONNX defines, against its reference evaluator, and where that evaluator parts from the contract."""
 
 import numpy as np
-import peers
 import pytest
 from hypothesis import given
 from oracles import exact
 from oracles.draw import ALL, NumPy, check, problems, same_bits, same_numbers, types_of
 
 import sow
+
+import peers
 
 pytestmark = [pytest.mark.skipif(peers.onnx is None, reason="onnx is not here"), pytest.mark.filterwarnings("ignore")]
 KIND = NumPy()

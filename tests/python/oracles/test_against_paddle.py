@@ -1,13 +1,14 @@
 """Every operation that Paddle has on the CPU, in the types it has it, and where Paddle parts from the contract."""
 
 import numpy as np
-import peers
 import pytest
 from hypothesis import given
 from oracles import exact
 from oracles.draw import ALL, BFLOAT16, check, problems, types_of
 
 import sow
+
+import peers
 
 paddle, torch = peers.paddle, peers.torch
 pytestmark = [pytest.mark.skipif(paddle is None, reason="paddle is not here"), pytest.mark.filterwarnings("ignore")]

@@ -3,13 +3,14 @@
 import warnings
 
 import numpy as np
-import peers
 import pytest
 from hypothesis import given
 from oracles import exact
 from oracles.draw import ALL, FLOATS, check, nearly, problems, same_bits, same_numbers, types_of
 
 import sow
+
+import peers
 
 torch = peers.torch
 pytestmark = [pytest.mark.skipif(torch is None, reason="torch is not here"),

@@ -1,0 +1,1 @@
+"""Modules with the names and signatures of other packages, for programs that change one import."""

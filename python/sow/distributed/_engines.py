@@ -1,0 +1,115 @@
+"""How ranks talk: torch.distributed and mpi4py behind the four things that an exchange needs."""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from typing import Any
+
+from .. import _core
+
+_by_group: Any = weakref.WeakKeyDictionary()
+_by_handle: dict[Any, Any] = {}
+
+
+class TorchEngine:
+    """A ProcessGroup. nccl works on CUDA tensors alone, gloo on those of the CPU."""
+
+    def __init__(self, group: Any):
+        import torch
+        import torch.distributed as dist
+
+        self.torch, self.dist, self.group = torch, dist, group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+
+    def gather(self, mine: bytes) -> bytes:
+        torch = self.torch
+        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(self.device)
+        out = [torch.empty_like(given) for _ in range(self.size)]
+        self.dist.all_gather(out, given, group=self.group)
+        return bytes(torch.cat(out).cpu().numpy().tobytes())
+
+    def exchange(self, rows: Any, send: list[int], into: Any, receive: list[int]) -> None:
+        torch = self.torch
+        given, out = torch.from_dlpack(rows), torch.from_dlpack(into)
+        if given.device.type == self.device:
+            self.dist.all_to_all_single(out, given, receive, send, group=self.group)
+            return
+        moved = torch.empty_like(out, device=self.device)
+        self.dist.all_to_all_single(moved, given.to(self.device), receive, send, group=self.group)
+        out.copy_(moved)
+
+
+class MpiEngine:
+    """A communicator of mpi4py."""
+
+    def __init__(self, comm: Any):
+        from mpi4py import MPI
+
+        self.mpi, self.comm = MPI, comm
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+
+    def gather(self, mine: bytes) -> bytes:
+        out = bytearray(len(mine) * self.size)
+        self.comm.Allgather([mine, self.mpi.BYTE], [out, self.mpi.BYTE])
+        return bytes(out)
+
+    def exchange(self, rows: Any, send: list[int], into: Any, receive: list[int]) -> None:
+        import numpy
+
+        row = self.mpi.BYTE.Create_contiguous(rows.shape[1]).Commit()
+        try:
+            self.comm.Alltoallv([numpy.from_dlpack(rows), send, _begins(send), row],
+                                [numpy.from_dlpack(into), receive, _begins(receive), row])
+        finally:
+            row.Free()
+
+
+def _begins(counts: list[int]) -> list[int]:
+    out = [0]
+    for count in counts[:-1]:
+        out.append(out[-1] + count)
+    return out
+
+
+def _is_engine(group: Any) -> bool:
+    return all(hasattr(group, name) for name in ("rank", "size", "gather", "exchange")) and not hasattr(group, "Get_rank")
+
+
+def _make(group: Any) -> Any:
+    module = type(group).__module__.split(".")[0]
+    if module == "mpi4py":
+        return MpiEngine(group)
+    if _is_engine(group) and module != "torch":
+        return group
+    if module == "torch":
+        return TorchEngine(group)
+    raise TypeError(f"distributed: group is a {type(group).__name__}; it must be a torch ProcessGroup, an mpi4py "
+                    "communicator, or inside of shard_map the name of an axis")
+
+
+def exchange_of(group: Any) -> Any:
+    """The exchange over a group, the same one each time."""
+    if group is None:
+        import torch.distributed as dist
+
+        if not dist.is_available() or not dist.is_initialized():
+            raise ValueError("distributed: no group was given, and torch.distributed is not initialised")
+        group = dist.group.WORLD
+    if type(group).__module__.split(".")[0] == "mpi4py":  # every handle is an object of its own
+        from mpi4py import MPI
+
+        key = MPI._handleof(group)
+        if key not in _by_handle:
+            _by_handle[key] = _core._exchange_by(_make(group))
+        return _by_handle[key]
+    found = _by_group.get(group)
+    if found is None:
+        found = _by_group[group] = _core._exchange_by(_make(group))
+    return found
+
+
+def any_rank(exchange: Any, mine: bool) -> bool:
+    """Whether it is so on any rank: all go the same way then."""
+    return any(struct.unpack(f"{exchange.size}b", exchange.gather(struct.pack("b", mine))))

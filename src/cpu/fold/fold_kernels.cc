@@ -1,0 +1,45 @@
+// The folds of bool and the moves, and the way from a type and a reduction to its kernels.
+#include "cpu/fold/fold_table.h"
+
+namespace sow::detail {
+
+const FoldKernels* fold_kernels_bool(Reduce reduce) { return kernels_for<BoolByte>(reduce); }
+
+const FoldKernels* fold_kernels_move(size_t width) {
+  switch (width) {
+    case 1:
+      return kernels_of<Word<1>, Reduce::assign>();
+    case 2:
+      return kernels_of<Word<2>, Reduce::assign>();
+    case 4:
+      return kernels_of<Word<4>, Reduce::assign>();
+    case 8:
+      return kernels_of<Word<8>, Reduce::assign>();
+    default:
+      return kernels_of<Word<16>, Reduce::assign>();
+  }
+}
+
+const FoldKernels* fold_kernels(DType dtype, Reduce reduce) {
+  if (reduce == Reduce::assign) return fold_kernels_move(size_of(dtype));
+  switch (dtype) {
+    case DType::bool_:
+      return fold_kernels_bool(reduce);
+    case DType::float16:
+      return fold_kernels_float16(reduce);
+    case DType::bfloat16:
+      return fold_kernels_bfloat16(reduce);
+    case DType::float32:
+      return fold_kernels_float32(reduce);
+    case DType::float64:
+      return fold_kernels_float64(reduce);
+    case DType::complex64:
+      return fold_kernels_complex64(reduce);
+    case DType::complex128:
+      return fold_kernels_complex128(reduce);
+    default:
+      return fold_kernels_integer(dtype, reduce);
+  }
+}
+
+}  // namespace sow::detail

@@ -1,0 +1,101 @@
+// The quick way from keys to ids.
+#include "cpu/read/id_reader.h"
+
+#include "transfer/index/key_runs.h"
+
+namespace sow::detail {
+
+namespace {
+
+// Keys that lie one after the other, in runs long enough to be worth a call, and places that are
+// found from them by multiplying.
+bool is_one_run(const Transfer& t, const Canonical& c, const OffsetIds& places) {
+  constexpr int64_t kShortest = 4;
+  const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
+  if (!checked || t.dst_index.size() != 1 || !t.src_index.empty() || c.items.empty()) return false;
+  if (c.items.size() > 1 && c.items.back().size < kShortest) return false;
+  for (const Axis& axis : c.items) {
+    if (axis.dst < 0) return false;
+  }
+  return is_dense_index(c.items) && t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 &&
+         places.count() <= UINT32_MAX;
+}
+
+// Shorter runs are not worth a call.
+constexpr int64_t kCalled = 16;
+
+// Calls f(keys), the keys from number `first` on.
+template <class F>
+auto with_keys(const IndexOperand& index, int64_t first, F&& f) {
+  if (index.dtype == DType::int32) return f(reinterpret_cast<const int32_t*>(index.data) + first);
+  return f(reinterpret_cast<const int64_t*>(index.data) + first);
+}
+
+}  // namespace
+
+IdReader::IdReader(const Transfer& t, const Canonical& c, const FoldKernels& kernels,
+                   const OffsetIds& places)
+    : transfer_(t),
+      canonical_(c),
+      kernels_(kernels),
+      places_(places),
+      reader_(t, c, kernels),
+      decodes_(is_one_run(t, c, places)),
+      plain_(is_plain(t, c, places)) {}
+
+bool IdReader::can_decode(const Transfer& t, const Canonical& c, const OffsetIds& places) {
+  return is_one_run(t, c, places) && c.items.size() == 1 && c.items[0].dst == 0;
+}
+bool IdReader::is_plain(const Transfer& t, const Canonical& c, const OffsetIds& places) {
+  return is_one_run(t, c, places) && t.src.data != nullptr && is_dense_source(c.items) && !t.negate;
+}
+bool IdReader::can_check(const Transfer& t, const Canonical& c, const OffsetIds& places) {
+  return is_one_run(t, c, places);
+}
+
+bool IdReader::good_keys(const OuterBase& base, int64_t first, int64_t last) const {
+  const IndexOperand& index = transfer_.dst_index[0];
+  return with_keys(index, base.index[0] + first, [&](const auto* keys) {
+    return keys_in_range(keys, last - first, index.extent);
+  });
+}
+
+KeyedValues IdReader::keys_of(const OuterBase& base) const {
+  KeyedValues keys;
+  if (!plain_ || canonical_.items.size() != 1 || canonical_.items[0].dst != 0) return keys;
+  const IndexOperand& index = transfer_.dst_index[0];
+  if (index.extent > 1 && index.scale != places_.step()) return keys;
+  keys.int64_keys = index.dtype != DType::int32;
+  keys.data = index.data + base.index[0] * (keys.int64_keys ? 8 : 4);
+  keys.extent = static_cast<uint32_t>(index.extent);
+  keys.values = plain_values(base, 0);
+  return keys;
+}
+
+bool IdReader::decode(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const {
+  if (!checks_out(base, first, first + count)) return false;
+  with_keys(transfer_.dst_index[0], base.index[0] + first,
+            [&](const auto* keys) { place_runs(keys, first, count, out); });
+  return true;
+}
+
+template <class K>
+void IdReader::place_runs(const K* keys, int64_t first, int64_t count, uint32_t* out) const {
+  each_run(first, count, [&](const KeyRun& run, int64_t item, int64_t some) {
+    const int64_t at = item - first;
+    if (some < kCalled) {
+      for (int64_t i = at; i < at + some; ++i) {
+        const auto key = static_cast<int32_t>(keys[i]);
+        const uint32_t wrapped =
+            static_cast<uint32_t>(key) + (static_cast<uint32_t>(key >> 31) & run.extent);
+        out[i] = run.first + run.scale * wrapped + run.walk * static_cast<uint32_t>(i - at);
+      }
+    } else if (run.scale == 1 && run.walk == 0) {
+      wrap_keys(keys + at, some, run.extent, run.first, out + at);
+    } else {
+      place_keys(keys + at, some, run, out + at);
+    }
+  });
+}
+
+}  // namespace sow::detail

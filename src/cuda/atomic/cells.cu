@@ -1,0 +1,200 @@
+// Strategy cells: extremes of any type and integer sums by atomic operations on accumulators of
+// their own; few cells are privatised in shared memory, in many copies, so that none is contended.
+#include "cuda/common/dtypes.h"
+#include "cuda/common/ordered_bits.cuh"
+#include "cuda/common/shared_memory.cuh"
+#include "cuda/common/updates.cuh"
+#include "cuda/plan/strategies.h"
+
+namespace sow::detail::cuda {
+
+namespace {
+
+// A cell is unsigned and starts as 0. Sums wrap in it; extremes are kept as ordered bits moved up
+// so that 0 means that nobody came.
+template <class T>
+struct CellOf {
+  static constexpr bool k64Bits = sizeof(T) == 8;
+  using type = std::conditional_t<k64Bits, unsigned long long, uint32_t>;
+};
+
+template <class T, class Cell>
+__device__ inline Cell to_cell(int64_t ordered, Reduce reduce) {
+  if (!is_extreme(reduce)) return static_cast<Cell>(ordered);
+  constexpr Cell kTop = Cell{1} << (8 * sizeof(Cell) - 1);
+  if (sizeof(Cell) == 4 && ordered == INT64_MAX) return ~Cell{0};
+  return static_cast<Cell>(ordered) ^ kTop;
+}
+
+template <class T, class Cell>
+__device__ inline int64_t from_cell(Cell cell) {
+  constexpr Cell kTop = Cell{1} << (8 * sizeof(Cell) - 1);
+  if (sizeof(Cell) == 4 && !std::is_integral_v<T> && cell == ~Cell{0}) return INT64_MAX;
+  return static_cast<int64_t>(static_cast<std::make_signed_t<Cell>>(cell ^ kTop));
+}
+
+template <class Cell>
+__device__ inline void put(Cell* cell, Cell value, bool extreme) {
+  if (extreme)
+    atomicMax(cell, value);
+  else
+    atomicAdd(cell, value);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    fill_cells(const __grid_constant__ Problem p, Reduce reduce, typename CellOf<T>::type* cells,
+               Flag* flag) {
+  using Cell = typename CellOf<T>::type;
+  const bool extreme = is_extreme(reduce);
+  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+    put(cells + cell, to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce), extreme);
+  });
+}
+
+inline constexpr int kSharedThreads = 1024;
+
+// shared[cell][copy], flushed to the global cells at the end.
+template <class T>
+__global__ void __launch_bounds__(kSharedThreads)
+    fill_shared(const __grid_constant__ Problem p, Reduce reduce, int count, int copies,
+                typename CellOf<T>::type* cells, Flag* flag) {
+  using Cell = typename CellOf<T>::type;
+  extern __shared__ unsigned long long memory[];
+  Cell* shared = reinterpret_cast<Cell*>(memory);
+  const bool extreme = is_extreme(reduce);
+  for (int i = static_cast<int>(threadIdx.x); i < count * copies; i += kSharedThreads)
+    shared[i] = 0;
+  __syncthreads();
+  const int copy = static_cast<int>(threadIdx.x) % copies;
+  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+    put(shared + cell * copies + copy,
+        to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce), extreme);
+  });
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kSharedThreads) {
+    Cell all = 0;
+    for (int c = 0; c < copies; ++c) {
+      const Cell one = shared[i * copies + (c + i) % copies];
+      all = extreme ? max(all, one) : all + one;
+    }
+    if (all != 0) put(cells + i, all, extreme);
+  }
+}
+
+template <class T>
+__global__ void finish_cells(const __grid_constant__ Problem p, Reduce reduce,
+                             const typename CellOf<T>::type* cells, int64_t count,
+                             const Flag* flag) {
+  if (is_bad(flag)) return;
+  for (int64_t i = global_thread(); i < count; i += grid_threads()) {
+    const auto cell = cells[i];
+    if (cell == 0) continue;  // nobody came, or nothing was added
+    T* at = reinterpret_cast<T*>(p.dst) + offset_of_cell(p, i);
+    if (is_extreme(reduce)) {
+      int64_t best = from_cell<T>(cell);
+      if (p.include_self) best = max(best, to_ordered(*at, false, reduce));
+      *at = from_ordered<T>(best, reduce);
+    } else {
+      *at = from_ordered<T>(static_cast<int64_t>(cell) + to_ordered(*at, false, reduce), reduce);
+    }
+  }
+}
+
+// How many bytes a cell takes, or 0 where cells cannot do it: an integer sum that was never touched
+// looks like a sum of zero, and the least integer of its type looks like nobody.
+int cell_bytes(const Problem& p) {
+  const bool extreme = p.reduce == Reduce::amax || p.reduce == Reduce::amin;
+  switch (p.dtype) {
+    case DType::bool_:
+      return extreme || p.reduce == Reduce::add || p.reduce == Reduce::mul ? 4 : 0;
+    case DType::uint8:
+    case DType::int8:
+    case DType::int16:
+      return extreme || (p.reduce == Reduce::add && p.include_self) ? 4 : 0;
+    case DType::int32:
+      return (extreme || p.reduce == Reduce::add) && p.include_self ? 4 : 0;
+    case DType::int64:
+      return (extreme || p.reduce == Reduce::add) && p.include_self ? 8 : 0;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+      return extreme ? 4 : 0;
+    case DType::float64:
+      return extreme ? 8 : 0;
+    default:
+      return 0;
+  }
+}
+
+constexpr int64_t kMostShared = 32 << 10;  // bytes of one set of cells
+
+bool supports(const Case& c) {
+  const Problem& p = c.problem;
+  return c.transfer.mask_side == MaskSide::none && !c.transfer.dst_index.empty() &&
+         cell_bytes(p) != 0 && fits_problem(c.transfer, c.canonical) &&
+         cell_count(p) <= (int64_t{1} << 34);
+}
+
+bool is_shared(const Problem& p) {
+  return cell_count(p) * cell_bytes(p) <= kMostShared &&
+         p.positions() * p.columns() >= 8 * cell_count(p);
+}
+
+double cost(const Case& c) {
+  const Problem& p = c.problem;
+  const double elements = static_cast<double>(p.positions()) * p.columns(),
+               bytes = cell_count(p) * double(cell_bytes(p));
+  const double cells = 3 * bytes / kBytesPerNs;
+  if (is_shared(p)) return 4 * kLaunchNs + kCheckedCallNs + 20000 + elements * 0.004;
+  const double each = bytes <= static_cast<double>(c.device.l2_bytes) / 2 ? 0.009 : 0.02;
+  return 4 * kLaunchNs + kCheckedCallNs + cells + elements * each;
+}
+
+void lay_out(const Case& c, Plan& plan) {
+  plan.workspace = static_cast<size_t>(cell_count(c.problem) * cell_bytes(c.problem));
+  if (is_shared(c.problem)) plan.variant = "privatised in shared memory";
+}
+
+template <class T>
+void run_as(const Launch& launch) {
+  using Cell = typename CellOf<T>::type;
+  const Problem& p = launch.problem;
+  Reduce reduce = p.reduce;
+  if constexpr (std::is_same_v<T, Truth>) {
+    reduce = reduce == Reduce::add || reduce == Reduce::amax ? Reduce::amax : Reduce::amin;
+  }
+  Cell* cells = reinterpret_cast<Cell*>(launch.workspace);
+  const int64_t count = cell_count(p), updates = p.positions() * p.columns();
+  check(cudaMemsetAsync(cells, 0, static_cast<size_t>(count) * sizeof(Cell), launch.stream),
+        "cells");
+  if (is_shared(p)) {
+    int copies = 1;
+    while (copies < 32 && 2 * copies * count * static_cast<int64_t>(sizeof(Cell)) <= kMostShared)
+      copies *= 2;
+    const size_t bytes = static_cast<size_t>(count) * copies * sizeof(Cell);
+    const int blocks = blocks_for(updates, 8 * kSharedThreads, 2 * launch.device.processors);
+    launch_with_shared<fill_shared<T>>(launch, blocks, kSharedThreads, bytes, p, reduce,
+                                       static_cast<int>(count), copies, cells, launch.flag);
+  } else {
+    const int blocks = blocks_for(updates, 4 * kThreads, 32 * launch.device.processors);
+    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, launch.flag);
+  }
+  const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
+  finish_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, count, launch.flag);
+  check_launch("cells");
+}
+
+void run(const Launch& launch) {
+  with_type<Truth, uint8_t, int8_t, int16_t, int32_t, int64_t, float16, bfloat16, float, double>(
+      launch.problem.dtype, [&](auto zero) { run_as<decltype(zero)>(launch); });
+}
+
+}  // namespace
+
+const Strategy k_cells = {
+    "cells",  "extremes and integer sums by atomic operations in private cells",
+    supports, cost,
+    lay_out,  run};
+
+}  // namespace sow::detail::cuda

@@ -1,0 +1,9 @@
+// Exact sums and means of float64.
+#include "cuda/fold/fold_sums.cuh"
+
+namespace sow::detail::cuda {
+
+template void fold_sums_of<double>(const Launch&, const Segments&, const FoldMemory&,
+                                   const BlockArgs*);
+
+}  // namespace sow::detail::cuda

@@ -1,8 +1,0 @@
-// Exact sums and means of float32.
-#include "cuda/fold_sums.cuh"
-
-namespace sow::detail::cuda {
-
-template void fold_sums_of<float>(const Launch&, const Segments&, const FoldMemory&, const BlockArgs*);
-
-}  // namespace sow::detail::cuda
