@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sow/sow.h"
-#include "transfer/plan.h"
+#include "transfer/plan/plan.h"
 
 namespace sow::bench {
 

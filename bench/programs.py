@@ -97,13 +97,13 @@ def step(x, index, source):
         program.output("slope", program.gradients([y], [b], [g])[0])
         compiled, leaf = program.compile(), sow.asarray(source).requires_grad_()
 
-        def eager(x, index, leaf):
+        def eager(x, index, leaf, reduce=reduce):
             leaf.grad = None
             sow.index_reduce(x, 0, index, leaf, reduce).backward(x)
 
         tensor = sow.asarray(x)
         show(f"{reduce} of 400000 rows and gradient", best(eager, tensor, index, leaf),
-             best(lambda: compiled.run({"x": x, "index": index, "source": source, "g": x})))
+             best(compiled.run, {"x": x, "index": index, "source": source, "g": x}))
 
 
 def show(what, eager, program):

@@ -38,7 +38,8 @@ const bool listed = [] {
   small("index_reduce_ amax", [=] { return index_reduce_(x, 0, index, src, Reduce::amax); });
   small("scatter_ assign", [=] { return scatter_(x, 0, index, src); });
   small("put_along_axis_ add", [=] { return put_along_axis_(table, grid_index, values, 1); });
-  small("put_along_axis_ assign", [=] { return put_along_axis_(table, grid_index, values, 1, Reduce::assign); });
+  small("put_along_axis_ assign",
+        [=] { return put_along_axis_(table, grid_index, values, 1, Reduce::assign); });
   small("masked_scatter_", [=] { return masked_scatter_(x, mask, src); });
   small("masked_scatter", [=] { return masked_scatter(x, mask, src); });
   small("masked_fill_", [=] { return masked_fill_(x, mask, 1.0); });

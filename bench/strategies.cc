@@ -39,14 +39,18 @@ const bool listed = [] {
   for (const Problem& problem : grid(1 << 20)) {
     for (const detail::Strategy* strategy : detail::cpu_strategies()) {
       const std::string name = strategy->name;
-      if (name == "reference" || name == "strided_copy" || name == "gather" || name.rfind("mask", 0) == 0) continue;
-      benchmark::RegisterBenchmark((problem.name() + "/" + name).c_str(), [problem, strategy](benchmark::State& state) {
-        measure(state, problem, strategy->name);
-      })->UseRealTime();
+      if (name == "reference" || name == "strided_copy" || name == "gather" ||
+          name.rfind("mask", 0) == 0)
+        continue;
+      benchmark::RegisterBenchmark(
+          (problem.name() + "/" + name).c_str(),
+          [problem, strategy](benchmark::State& state) { measure(state, problem, strategy->name); })
+          ->UseRealTime();
     }
-    benchmark::RegisterBenchmark((problem.name() + "/planner").c_str(), [problem](benchmark::State& state) {
-      measure(state, problem, nullptr);
-    })->UseRealTime();
+    benchmark::RegisterBenchmark(
+        (problem.name() + "/planner").c_str(),
+        [problem](benchmark::State& state) { measure(state, problem, nullptr); })
+        ->UseRealTime();
   }
   return true;
 }();

@@ -1,12 +1,11 @@
 // Measures the constants of src/cpu/tuning.h on this machine and prints them beside the current
 // ones; then asks, over a grid of problems, how much slower the planner's choice is than the best
 // strategy.
-#include <fmt/format.h>
-
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "cpu/tuning.h"
 #include "problems.h"
 
@@ -23,7 +22,7 @@ double forced_ns(const Problem& problem, const char* strategy, int threads) {
 }
 
 void show(const char* name, double current, double measured, const char* from) {
-  fmt::print("{:<18}{:>10.2f}{:>10.2f}   {}\n", name, current, measured, from);
+  std::printf("%-18s%10.2f%10.2f   %s\n", name, current, measured, from);
 }
 
 double count(const Problem& problem) { return static_cast<double>(problem.items * problem.width); }
@@ -51,7 +50,7 @@ double direct() {
     const Problem far{DType::int64, Reduce::add, 1 << 20, 1, places};
     const double bytes = static_cast<double>(8 * places);
     show("miss_ns", tuning::miss_ns(bytes), forced_ns(far, "direct", 1) / count(far) - each,
-         fmt::format("2^20 int64 to {} MB", 8 * places >> 20).c_str());
+         ("2^20 int64 to " + std::to_string(8 * places >> 20) + " MB").c_str());
   }
   return each;
 }
@@ -61,25 +60,25 @@ void cells(int threads) {
   const Problem narrow{DType::float32, Reduce::add, 1 << 18, 1, 512};
   const Problem wide{DType::float32, Reduce::add, 1 << 14, 16, 512};
   const Problem hashed{DType::float32, Reduce::add, 2048, 1, 1 << 20};
-  const double one = forced_ns(narrow, "tile", 1) / count(narrow);
-  const double sixteen = forced_ns(wide, "tile", 1) / static_cast<double>(wide.items);
+  const double one = forced_ns(narrow, "block", 1) / count(narrow);
+  const double sixteen = forced_ns(wide, "block", 1) / static_cast<double>(wide.items);
   const double column = (sixteen - one) / 15;
   show("kSumColumn.item", tuning::kSumColumn.item, column, "rows of 16");
   show("kCellNs + kHashNs", tuning::kCellNs + tuning::kHashNs,
-       forced_ns(hashed, "tile", 1) / count(hashed), "2048 sums among 2^20 places");
+       forced_ns(hashed, "block", 1) / count(hashed), "2048 sums among 2^20 places");
   const double few = forced_ns(narrow, "private", threads);
   const Problem many{DType::float32, Reduce::add, 1 << 18, 1, 1 << 15};
   const auto block = [&](const char* name, tuning::BlockNs ns, DType dtype, Reduce reduce) {
     const Problem full{dtype, reduce, 1 << 18, 1, 512};
-    const double update = forced_ns(full, "tile", 1) / count(full);
+    const double update = forced_ns(full, "block", 1) / count(full);
     show((std::string(name) + ".update").c_str(), ns.update, update, "2^18 updates of 512 places");
     show((std::string(name) + ".cell").c_str(), ns.cell,
-         (forced_ns({dtype, reduce, 1 << 15, 1, 1 << 15}, "tile", 1) - (1 << 15) * update) /
+         (forced_ns({dtype, reduce, 1 << 15, 1, 1 << 15}, "block", 1) - (1 << 15) * update) /
              (1 << 15),
          "as many places as updates");
   };
-  block("kWindowBlock", tuning::kWindowBlock, DType::float32, Reduce::add);
-  block("kWideWindowBlock", tuning::kWideWindowBlock, DType::float64, Reduce::add);
+  block("kFixedPointBlock", tuning::kFixedPointBlock, DType::float32, Reduce::add);
+  block("kTwoWordBlock", tuning::kTwoWordBlock, DType::float64, Reduce::add);
   block("kNumberBlock", tuning::kNumberBlock, DType::int64, Reduce::add);
   show("kMergeNs", tuning::kMergeNs,
        (forced_ns(many, "private", threads) - few) * threads / static_cast<double>(many.places),
@@ -88,7 +87,7 @@ void cells(int threads) {
 
 void partition(int threads, double direct_each) {
   const Problem far{DType::int64, Reduce::add, 1 << 20, 1, 1 << 22};
-  show("kDealNs", tuning::kDealNs,
+  show("kPartitionUpdateNs", tuning::kPartitionUpdateNs,
        forced_ns(far, "partition", threads) * threads / count(far) - direct_each,
        "2^20 int64 to 2^22 places");
 }
@@ -130,8 +129,8 @@ void ordered(int threads) {
 
 // Where the planner's strategy is slower than the best one by more than a quarter.
 void regret(int64_t largest) {
-  fmt::print("\n{:<40}{:<14}{:>12}   {:<14}{:>12}{:>8}\n", "problem", "planner", "ns", "best", "ns",
-             "loss");
+  std::printf("\n%-40s%-14s%12s   %-14s%12s%8s\n", "problem", "planner", "ns", "best", "ns",
+              "loss");
   int problems = 0, worse = 0;
   for (const Problem& problem : grid(largest)) {
     const Scatter scatter(problem, Bounds::error);
@@ -155,10 +154,10 @@ void regret(int64_t largest) {
     ++problems;
     if (chosen_ns <= 1.25 * best_ns) continue;
     ++worse;
-    fmt::print("{:<40}{:<14}{:>12.0f}   {:<14}{:>12.0f}{:>8.2f}\n", problem.name(), chosen,
-               chosen_ns, best, best_ns, chosen_ns / best_ns);
+    std::printf("%-40s%-14s%12.0f   %-14s%12.0f%8.2f\n", problem.name().c_str(), chosen.c_str(),
+                chosen_ns, best, best_ns, chosen_ns / best_ns);
   }
-  fmt::print("{} of {} choices cost more than a quarter over the best\n", worse, problems);
+  std::printf("%d of %d choices cost more than a quarter over the best\n", worse, problems);
 }
 
 }  // namespace
@@ -169,8 +168,8 @@ int main(int argc, char** argv) {
   using namespace sow::bench;
   const int threads = argc > 1 ? std::atoi(argv[1]) : sow::get_num_threads();
   const int64_t largest = argc > 2 ? std::atoll(argv[2]) : 1 << 20;
-  fmt::print("{:<18}{:>10}{:>10}   measured on {} threads\n", "constant", "current", "measured",
-             threads);
+  std::printf("%-18s%10s%10s   measured on %d threads\n", "constant", "current", "measured",
+              threads);
   calls(threads);
   const double direct_each = direct();
   cells(threads);

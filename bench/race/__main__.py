@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import fnmatch
 import json
+import os
 import pathlib
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from typing import Any
 
-from . import machine, report, table
-from .cases import all_cases
-from .contender import Contender
+from . import behind, look, machine, report, table
+from .cases import Case, all_cases
+from .contender import ISAS, Contender
 from .device_cases import PEERS, device_cases
-from .peers import NAMES
-from .run import DEVICE, FULL, QUICK, Race
+from .grid import sample
+from .peers import NAMES, TITLES
+from .run import DEVICE, FULL, QUICK, Budget, Race, is_crossed
+
+OTHERS = tuple(dict.fromkeys([*NAMES[1:], *PEERS[1:]]))
+EXAMPLES = """examples:
+  sow bench --quick                          the rows with goals, in two minutes
+  sow bench --quick --only mask --list       what a pattern stands for
+  sow bench --only 'rows*held' --peers torch sow beside PyTorch alone
+  sow bench --device cuda                    on a GPU"""
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -29,15 +40,32 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
     parser.add_argument("--quick", action="store_true", help="the rows with goals, in less than two minutes")
     parser.add_argument("--seconds", type=float, metavar="S", help="of timing a case; torch.compile sits out below 2")
-    parser.add_argument("--only", metavar="PATTERN", action="append", default=[], help="cases whose name or group matches")
+    parser.add_argument("--only", metavar="PATTERN", action="append", default=[],
+                        help="only cases whose name or group contains this; * and ? stand for anything; several are united; --list shows what is left")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the arrays lie")
-    parser.add_argument("--peers", default=",".join([*NAMES, *PEERS]), help="who takes part, separated by commas")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many cases of the grid, the same on every machine")
+    parser.add_argument("--isa", choices=tuple(ISAS), default="", help="hold every library to an instruction set")
+    parser.add_argument("--peers", metavar="NAMES", default="",
+                        help=f"who takes part beside sow, separated by commas (default: all of {', '.join(OTHERS)} that are installed)")
     parser.add_argument("--threads", type=int, default=machine.processors())
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"), help="where the page, the table and the numbers go")
     parser.add_argument("--document", type=pathlib.Path, metavar="PAGE", help="put the last run's table into this page")
     parser.add_argument("--list", action="store_true", help="print the cases and leave")
+
+
+class Stopped(BaseException):
+    """Somebody asked the race to end: what was measured is kept, everything else is cleaned up."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def stop_politely(number: int, _: Any) -> None:
+    raise Stopped(number)
 
 
 class Progress:
@@ -50,95 +78,161 @@ class Progress:
     def say(self, words: str) -> None:
         if self.moves:
             width = shutil.get_terminal_size().columns - 1
-            print("\r\033[K" + f"[{self.done + 1}/{self.total}, {time.monotonic() - self.began:.0f} s] {words}"[:width],
-                  end="", file=sys.stderr, flush=True)
+            print("\r\033[K" + f"[{self.done + 1}/{self.total}, {self.left()}] {words}"[:width], end="", file=sys.stderr, flush=True)
+
+    def left(self) -> str:
+        spent = time.monotonic() - self.began
+        if not self.done:
+            return look.seconds(spent)
+        return f"{look.seconds(spent)}, about {look.seconds(spent / self.done * (self.total - self.done))} left"
 
     def finish(self, result: dict[str, Any]) -> None:
         self.done += 1
         times = result["seconds"]
         said = ", ".join(f"{name} {table.duration(times[name])}" for name in times)
-        ratio = f"; {result['ratio']:.2f} times faster than {result['best_peer']}" if result["ratio"] else ""
-        print(("\r\033[K" if self.moves else "") + f"[{self.done}/{self.total}] {result['case']['name']}: {said}{ratio}",
-              file=sys.stderr, flush=True)
+        compared = look.paint(f"; {look.ratio(result['ratio'])} {TITLES[result['best_peer']]}",
+                              "good" if result["ratio"] > 1 else "bad", sys.stderr) if result["ratio"] else ""
+        look.note(("\r\033[K" if self.moves else "") + f"[{self.done}/{self.total}, {self.left()}] {result['case']['name']}: {said}{compared}")
         for entry in result["entries"]:
             if entry.get("error"):
-                print(f"    {entry['peer']} {entry['way']}: {entry['error']}", file=sys.stderr)
+                look.note(f"    {entry['peer']} {entry['way']}: {entry['error']}")
 
 
 def shared_folder() -> pathlib.Path:
     memory = pathlib.Path("/dev/shm")
-    return pathlib.Path(tempfile.mkdtemp(prefix="sow-race-", dir=memory if memory.is_dir() else None))
+    return pathlib.Path(tempfile.mkdtemp(prefix=f"sow-race-{os.getpid()}-", dir=memory if memory.is_dir() else None))
 
 
-def start(names: list[str], threads: int, logs: pathlib.Path, device: str) -> list[Contender]:
-    """All libraries are imported at once; those that are not there are left out."""
+def start(names: list[str], options: argparse.Namespace, contenders: list[Contender]) -> list[Contender]:
+    """All libraries are imported at once; those that are not there are left out. Whoever was started is in `contenders`."""
+    look.note(f"importing {', '.join(names)}")
     for name in names:
-        (logs / f"{name}.log").unlink(missing_ok=True)
-    contenders = [Contender(name, threads, logs, device) for name in names]
+        (options.out / f"{name}.log").unlink(missing_ok=True)
+        contenders.append(Contender(name, options.threads, options.out, options.device, options.isa))
     there = [contender for contender in contenders if contender.greet()]
     for contender in contenders:
         if contender not in there:
-            print(f"{contender.name} does not take part: {contender.missing}", file=sys.stderr)
+            look.note(f"{contender.name} does not take part: {contender.missing}")
     return there
 
 
+def chosen_cases(options: argparse.Namespace) -> list[Case]:
+    cases = device_cases() if options.device == "cuda" else all_cases(options.quick, options.threads)
+    if not options.only:
+        return cases
+
+    def matches(case: Case, pattern: str) -> bool:
+        return fnmatch.fnmatch(case.name, f"*{pattern}*") or fnmatch.fnmatch(case.group, f"*{pattern}*")
+
+    for pattern in options.only:
+        if not any(matches(case, pattern) for case in cases):
+            near = difflib.get_close_matches(pattern, [case.name for case in cases], 1, 0.3)
+            raise ValueError(f"bench: no case's name or group contains '{pattern}'" + (f"; is it '{near[0]}'?" if near else "") +
+                             f" (--list shows all {len(cases)}{', more without --quick' if options.quick else ''})")
+    return [case for case in cases if any(matches(case, pattern) for pattern in options.only)]
+
+
+def chosen_names(options: argparse.Namespace) -> list[str]:
+    """Who races: sow always, and those that were asked for."""
+    there = PEERS if options.device == "cuda" else NAMES
+    asked = [name.strip() for name in options.peers.split(",") if name.strip()] or list(there)
+    for name in asked:
+        if name not in {*NAMES, *PEERS}:
+            near = difflib.get_close_matches(name, OTHERS, 1)
+            raise ValueError(f"bench: no library '{name}'" + (f"; is it '{near[0]}'?" if near else "") + f" (there are: {', '.join(OTHERS)})")
+        if name not in there:
+            look.note(f"{name} does not race on {options.device}")
+    return [name for name in there if name == "sow" or name in asked]
+
+
 def race(options: argparse.Namespace) -> int:
-    on_device = options.device == "cuda"
-    cases = device_cases() if on_device else all_cases(options.quick, options.threads)
-    if options.only:
-        cases = [case for case in cases
-                 if any(fnmatch.fnmatch(case.name, f"*{p}*") or fnmatch.fnmatch(case.group, f"*{p}*") for p in options.only)]
+    cases, names = chosen_cases(options), chosen_names(options)
+    if options.sample is not None:
+        cases = sample([case for case in cases if is_crossed(case)], options.sample)
     if options.list:
         print("\n".join(f"{case.group:45}{case.name}" for case in cases))
         return 0
+    if options.only:
+        look.note(f"{len(cases)} cases match --only {' '.join(options.only)}")
     options.out.mkdir(parents=True, exist_ok=True)
+    about, results, status = machine.describe(), [], 0
+    started: list[Contender] = []
+    contenders: list[Contender] = []
+    handlers = {number: signal.signal(number, stop_politely) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     shared = shared_folder()
-    about = machine.describe()
-    names = [name for name in (PEERS if on_device else NAMES) if name in options.peers.split(",")]
-    contenders = start(names, options.threads, options.out, options.device)
-    if not contenders:
-        print("nobody takes part", file=sys.stderr)
-        return 1
-    device = contenders[0].device_name
-    results = []
     try:
+        contenders = start(names, options, started)
+        if not any(contender.name == "sow" for contender in contenders):
+            raise RuntimeError(f"bench: sow itself could not be started; {options.out / 'sow.log'} says why")
         progress = Progress(len(cases))
-        budget = DEVICE if on_device else QUICK if options.quick else FULL
-        if options.seconds is not None:
-            fewest = budget.fewest if options.seconds >= 2 else 3
-            budget = dataclasses.replace(budget, seconds=options.seconds, fewest=fewest, compiled=options.seconds >= 2)
-        runner = Race(contenders, options.threads, budget, shared, progress.say, device)
+        runner = Race(contenders, options.threads, budget_of(options), shared, progress.say, contenders[0].device_name)
         for case in cases:
             results.append(runner.run(case))
             progress.finish(results[-1])
-    except KeyboardInterrupt:
-        print("\nstopped: what was measured is kept", file=sys.stderr)
+    except Stopped as stopped:
+        status = 128 + stopped.number
+        look.note(f"\nstopped after {len(results)} of {len(cases)} cases" + ("; what was measured is kept" if results else ""))
     finally:
-        for contender in contenders:
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)  # nothing interrupts the cleaning up
+        for contender in started:
             contender.stop()
         shutil.rmtree(shared, ignore_errors=True)
-    if not results:
-        return 1
-    run = {"machine": about, **({"device": device} if device else {}), "threads": options.threads, "versions": {c.name: c.version for c in contenders},
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if results:
+        tell(options, about, contenders, results)
+    return status
+
+
+def budget_of(options: argparse.Namespace) -> Budget:
+    budget = DEVICE if options.device == "cuda" else QUICK if options.quick else FULL
+    if options.seconds is None:
+        return budget
+    fewest = budget.fewest if options.seconds >= 2 else 3
+    return dataclasses.replace(budget, seconds=options.seconds, fewest=fewest, compiled=options.seconds >= 2)
+
+
+def tell(options: argparse.Namespace, about: dict[str, Any], contenders: list[Contender], results: list[dict[str, Any]]) -> None:
+    device = contenders[0].device_name
+    run = {"machine": about, **({"device": device} if device else {}), **({"isa": options.isa} if options.isa else {}),
+           "threads": options.threads,
+           "versions": {c.name: c.version for c in contenders},
            "bandwidth": statistics.median(result["bandwidth"] for result in results), "results": results}
     report.write(run, options.out)
-    table.show(results)
+    table.show([result for result in results if not result["case"]["group"].startswith("grid")])
     goals = [result for result in results if result["goals"]]
     met = sum(all(goal["met"] for goal in result["goals"]) for result in goals)
-    print(f"\n{met} of {len(goals)} goals met. Copies: {run['bandwidth'] / 1e9:.1f} GB/s. "
-          f"Pictures and plans: {options.out / 'race.html'}")
-    return 0
+    raced = [result["ratio"] for result in results if result["ratio"]]
+    print()
+    look.rows([
+        ("machine", f"{about['processor']}, {options.threads} threads" if not device else device),
+        ("copies", f"{run['bandwidth'] / 1e9:.1f} GB/s, reads and writes counted"),
+        *([("goals", f"{met} of {len(goals)} met")] if goals else []),
+        *([("ahead", f"in {sum(ratio > 1 for ratio in raced)} of {len(raced)} cases, {look.ratio(statistics.geometric_mean(raced))} "
+           "the best of the others (geometric mean)")] if raced else []),
+        ("page", str(options.out / "race.html")),
+    ])
+    print(behind.write(run, options.out))
 
 
 def run(options: argparse.Namespace) -> int:
     if options.document:
-        report.document(json.loads((options.out / "race.json").read_text()), options.document)
+        last = json.loads((options.out / "race.json").read_text())
+        if behind.of_grid(last["results"]):
+            behind.document(last, options.document)
+        if any(not result["case"]["group"].startswith("grid") for result in last["results"]):
+            report.document(last, options.document)
         return 0
     return race(options)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run(parse(arguments))
+    try:
+        return run(parse(arguments))
+    except (ValueError, RuntimeError) as error:
+        print(f"race: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

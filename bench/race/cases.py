@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int64": 8, "int32": 4}
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int64": 8, "int32": 4, "uint8": 1, "complex64": 8}
 INDEX_BYTES = 8  # indices are int64
+GRID_SAMPLE = 40  # cases of the grid that a quick run takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,14 +17,14 @@ class Case:
 
     name: str
     group: str  # "table", or the line of a plot
-    kind: str  # masked, along, rows (a width of 1: elements), diagonal; on a GPU also cache, nd
+    kind: str  # masked, along, rows (a width of 1: elements), diagonal, gather; on a GPU also cache, nd
     reduce: str = "add"
     dtype: str = "float32"
     shape: tuple[int, ...] = ()  # of the destination
     items: tuple[int, ...] = ()  # shape of the index, or of the mask
     axis: int = 0
     density: float = 0.5  # of a mask's trues
-    index: str = "uniform"  # uniform, zipf, sorted; on a GPU also hot, distinct
+    index: str = "uniform"  # uniform, zipf, sorted, one; on a GPU also hot, distinct
     values: str = "normal"  # normal, wide (exponents over the whole range)
     in_place: bool = True
     backward: bool = False
@@ -192,5 +193,10 @@ def varieties() -> Iterator[Case]:
 
 
 def all_cases(quick: bool, processors: int) -> list[Case]:
-    found = [case for case in [*table(), *growth()] if case.threads <= processors]
-    return [case for case in found if case.quick] if quick else found
+    from .grid import grid, sample  # which is made of the functions above
+
+    listed = [case for case in [*table(), *growth()] if case.threads <= processors]
+    crossed = [case for case in grid() if case.threads <= processors]
+    if quick:
+        return [case for case in listed if case.quick] + sample(crossed, GRID_SAMPLE)
+    return listed + crossed

@@ -11,12 +11,21 @@ import sys
 from typing import Any
 
 # Waiting threads sleep: a spinning pool of one contender would take the cores of the next.
+# What holds each library to an instruction set; the newest needs nothing.
+ISAS: dict[str, dict[str, str]] = {
+    "": {},
+    "avx2": {"SOW_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+             "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"},
+    "portable": {"SOW_ISA": "portable", "ATEN_CPU_CAPABILITY": "default", "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2",
+                 "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR"},
+}
+
 QUIET = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 
 
 class Contender:
-    def __init__(self, name: str, threads: int, logs: pathlib.Path, device: str = "cpu") -> None:
-        self.name, self.threads, self.device = name, threads, device
+    def __init__(self, name: str, threads: int, logs: pathlib.Path, device: str = "cpu", isa: str = "") -> None:
+        self.name, self.threads, self.device, self.isa = name, threads, device, isa
         self.device_name = ""
         self.log = logs / f"{name}.log"
         self.version = ""
@@ -26,7 +35,7 @@ class Contender:
     def start(self) -> None:
         root = pathlib.Path(__file__).parent
         package = __package__ or "race"
-        environment = {**os.environ, **QUIET}
+        environment = {**os.environ, **QUIET, **ISAS[self.isa]}
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             environment[name] = str(self.threads)
         if self.device == "cuda":

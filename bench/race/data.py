@@ -25,8 +25,11 @@ def from_bfloat16(bits: np.ndarray) -> np.ndarray:
 
 
 def draw(random: np.random.Generator, shape: tuple[int, ...], case: Case) -> np.ndarray:
-    if case.dtype == "int64":
-        return random.integers(-1000, 1000, shape)
+    if case.dtype in ("int64", "int32", "uint8"):
+        return random.integers(0 if case.dtype == "uint8" else -100, 100, shape).astype(case.dtype)
+    if case.dtype == "complex64":
+        pairs: np.ndarray = random.standard_normal((*shape, 2), np.float32).view(np.complex64)
+        return pairs.reshape(shape)
     values = random.standard_normal(shape, np.float64 if case.dtype == "float64" else np.float32)
     if case.values == "wide":
         reach = {"float16": 10, "float64": 400}.get(case.dtype, 60)
@@ -43,6 +46,8 @@ def keys(random: np.random.Generator, shape: tuple[int, ...], extent: int, how: 
         ranks = np.searchsorted(cumulative, random.random(shape) * cumulative[-1])
         places: np.ndarray = random.permutation(extent)[np.minimum(ranks, extent - 1)]
         return places
+    if how == "one":
+        return np.full(shape, extent // 3)
     drawn = random.integers(0, extent, shape)
     return np.sort(drawn, axis=-1) if how == "sorted" else drawn
 
@@ -59,6 +64,9 @@ def make(case: Case) -> Arrays:
     elif case.kind == "along":
         arrays["index"] = keys(random, case.items, case.shape[case.axis], case.index)
         arrays["src"] = draw(random, case.items, case)
+    elif case.kind == "gather":
+        arrays["index"] = keys(random, case.items, case.shape[max(case.axis, 0)], case.index)
+        arrays["src"] = draw(random, (1,), case)  # nobody's
     elif case.kind == "rows":
         arrays["index"] = keys(random, case.items, case.shape[0], case.index)
         arrays["src"] = draw(random, case.items + case.shape[1:], case)
@@ -103,4 +111,7 @@ def load(folder: pathlib.Path) -> Arrays:
 
 
 def as_double(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Exactly; complex numbers stay complex."""
+    if dtype == "complex64":
+        return array.astype(np.complex128)
     return (from_bfloat16(array) if dtype == "bfloat16" else array).astype(np.float64)

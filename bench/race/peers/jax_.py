@@ -59,6 +59,10 @@ def step(case: Case) -> Any:
     if case.kind == "diagonal":
         extent = np.arange(min(case.shape[-2:]))
         return lambda x, _, src: x.at[..., extent, extent].set(src)
+    if case.kind == "gather" and case.axis < 0:
+        return lambda x, index, _: x.at[index].get(mode="promise_in_bounds")
+    if case.kind == "gather":
+        return lambda x, index, _: jnp.take_along_axis(x, index, case.axis, mode="promise_in_bounds")
     if case.kind == "along":
         def along(x: jax.Array, index: jax.Array, src: jax.Array) -> jax.Array:
             grid = list(jnp.ogrid[tuple(slice(extent) for extent in case.items)])

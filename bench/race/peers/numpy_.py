@@ -111,6 +111,12 @@ def along_forms(case: Case, x: np.ndarray, index: np.ndarray, src: np.ndarray) -
     return {"ufunc.at": at}
 
 
+def gather_forms(case: Case, x: np.ndarray, index: np.ndarray) -> dict[str, Callable[[], Any]]:
+    if case.axis >= 0:
+        return {"take_along_axis": lambda: np.take_along_axis(x, index, case.axis)}
+    return {"take": lambda: np.take(x, index, 0), "x[i]": lambda: x[index]}
+
+
 def diagonal_forms(case: Case, x: np.ndarray, src: np.ndarray) -> dict[str, Callable[[], Any]]:
     def run() -> np.ndarray:
         out = x.copy()
@@ -131,6 +137,8 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         forms = row_forms(case, x, arrays["index"], src)
     elif case.kind == "along":
         forms = along_forms(case, x, arrays["index"], src)
+    elif case.kind == "gather":
+        forms = gather_forms(case, x, arrays["index"])
     else:
         forms = diagonal_forms(case, x, src)
     reset = (lambda: np.copyto(x, x0)) if case.in_place else None

@@ -63,6 +63,9 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         op, arguments, keywords = "index_copy", (x, case.axis, index, src), {}
     elif case.kind == "nd":
         op, arguments, keywords = "tensor_scatter_nd_add", (x, index, src), {}
+    elif case.kind == "gather":
+        arguments = (x, 0, index) if case.axis < 0 else (x, index, case.axis)
+        op, keywords = "index_select" if case.axis < 0 else "take_along_axis", {}
     elif case.kind == "along":
         op, arguments, keywords = "put_along_axis", (x, index, src, case.axis), {"reduce": case.reduce}
     else:

@@ -93,6 +93,15 @@ def row_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
     return forms
 
 
+def gather_forms(case: Case, x: Tensor, index: Tensor, src: Tensor) -> Forms:
+    if case.axis >= 0:
+        return {"gather": partial(torch.gather, x, case.axis, index)}
+    forms: Forms = {"index_select": partial(torch.index_select, x, 0, index), "x[i]": lambda: x[index]}
+    if x.dim() == 1:
+        forms["gather"] = partial(torch.gather, x, 0, index)
+    return forms
+
+
 def diagonal_forms(case: Case, x: Tensor, src: Tensor) -> Forms:
     return {"diagonal_scatter": partial(torch.diagonal_scatter, x, src, 0, -2, -1)}
 
@@ -181,7 +190,8 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
         forms = (cache_forms if case.kind == "cache" else nd_forms)(case, x, index, src)
     else:
         assert index is not None
-        forms = (along_forms if case.kind == "along" else row_forms)(case, x, index, src)
+        made = {"along": along_forms, "gather": gather_forms}.get(case.kind, row_forms)
+        forms = made(case, x, index, src)
     found = [Way(name, run=form, result=lambda out: [plain(out)], reset=reset) for name, form in forms.items()]
     if compiled and case.kind == "rows" and case.reduce != "assign":
         assert index is not None
