@@ -60,10 +60,21 @@ def _plain(operation: Operation, values: tuple[Any, ...]) -> Tensor:
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)
     try:
-        result = operation.plain(*_complete(operation, values))
-        return result.contiguous()
+        full = _complete(operation, values)
+        destination, in_place = full[operation.arrays[0]], OPERATIONS.get(operation.name + "_")
+        if (destination.is_cuda and in_place is not None and in_place.names == operation.names
+                and operation.name not in _BROADCAST and operation.arrays[0] == 0):
+            result: Tensor = destination.clone(memory_format=torch.contiguous_format)
+            in_place.plain(result, *full[1:])
+            return result
+        return _owned(operation.plain(*full).contiguous())
     finally:
         torch._C._set_grad_enabled(before)
+
+
+def _owned(result: Tensor) -> Tensor:
+    """In torch's own memory on a GPU, as its captured graphs (mode="reduce-overhead") check of every result."""
+    return result.clone() if result.is_cuda else result
 
 
 def _complete(operation: Operation, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -334,7 +345,7 @@ def _run_gradient(text: str, tensors: list[Tensor], numbers: list[int]) -> list[
     results = _graph.evaluate(_decode(text, numbers), tensors)
     taken: list[Tensor] = list(tensors)
     for result in results:  # a registered operation returns no memory twice
-        taken.append(_graph._apart(result, tuple(taken)).contiguous())
+        taken.append(_owned(_graph._apart(result, tuple(taken)).contiguous()))
     return taken[len(tensors):]
 
 

@@ -5,6 +5,7 @@
 #include "cuda/common/shared_memory.cuh"
 #include "cuda/common/updates.cuh"
 #include "cuda/plan/strategies.h"
+#include "cuda/runtime/failure.cuh"
 
 namespace sow::detail::cuda {
 
@@ -82,14 +83,24 @@ __global__ void __launch_bounds__(kSharedThreads)
   }
 }
 
+// How a call ends: bad keys are reported by the last block where the call has no flag of its own.
+struct CellEnd {
+  CallHead* head;
+  Flag* flag;
+  bool reports;
+  KeyReporter reporter;
+};
+
 template <class T>
-__global__ void finish_cells(const __grid_constant__ Problem p, Reduce reduce,
-                             const typename CellOf<T>::type* cells, int64_t count,
-                             const Flag* flag) {
-  if (is_bad(flag)) return;
+__global__ void __launch_bounds__(kThreads)
+    finish_cells(const __grid_constant__ Problem p, Reduce reduce, typename CellOf<T>::type* cells,
+                 int64_t count, const __grid_constant__ CellEnd end) {
+  const bool bad = is_bad(end.flag);
   for (int64_t i = global_thread(); i < count; i += grid_threads()) {
     const auto cell = cells[i];
     if (cell == 0) continue;  // nobody came, or nothing was added
+    cells[i] = 0;
+    if (bad) continue;
     T* at = reinterpret_cast<T*>(p.dst) + offset_of_cell(p, i);
     if (is_extreme(reduce)) {
       int64_t best = from_cell<T>(cell);
@@ -99,6 +110,10 @@ __global__ void finish_cells(const __grid_constant__ Problem p, Reduce reduce,
       *at = from_ordered<T>(static_cast<int64_t>(cell) + to_ordered(*at, false, reduce), reduce);
     }
   }
+  if (!end.reports || !is_last_block(&end.head->done)) return;
+  if (bad) end.reporter.report_by_block();
+  __syncthreads();
+  if (threadIdx.x == 0) *end.head = {};
 }
 
 // How many bytes a cell takes, or 0 where cells cannot do it: an integer sum that was never touched
@@ -151,8 +166,20 @@ double cost(const Case& c) {
   return 4 * kLaunchNs + kCheckedCallNs + cells + elements * each;
 }
 
+struct CellMemory {
+  CallHead* head;
+  char* cells;
+};
+CellMemory carve(Carver& carver, const Problem& p) {
+  CallHead* head = carver.take<CallHead>(1);
+  return {head, carver.take<char>(cell_count(p) * cell_bytes(p))};
+}
+
 void lay_out(const Case& c, Plan& plan) {
-  plan.workspace = static_cast<size_t>(cell_count(c.problem) * cell_bytes(c.problem));
+  Carver carver(nullptr);
+  carve(carver, c.problem);
+  plan.zeroed = carver.used();
+  plan.reports = c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
   if (is_shared(c.problem)) plan.variant = "privatised in shared memory";
 }
 
@@ -164,10 +191,15 @@ void run_as(const Launch& launch) {
   if constexpr (std::is_same_v<T, Truth>) {
     reduce = reduce == Reduce::add || reduce == Reduce::amax ? Reduce::amax : Reduce::amin;
   }
-  Cell* cells = reinterpret_cast<Cell*>(launch.workspace);
+  Carver carver(launch.zeroed);
+  const CellMemory memory = carve(carver, p);
+  Cell* cells = reinterpret_cast<Cell*>(memory.cells);
+  CellEnd end = {memory.head, launch.flag, false, {}};
+  if (end.flag == nullptr && launch.plan.reports && !launch.plan.held) {
+    end.flag = &memory.head->flag;
+    end.reports = make_reporter(launch.context, launch.transfer, end.reporter) == 1;
+  }
   const int64_t count = cell_count(p), updates = p.positions() * p.columns();
-  check(cudaMemsetAsync(cells, 0, static_cast<size_t>(count) * sizeof(Cell), launch.stream),
-        "cells");
   if (is_shared(p)) {
     int copies = 1;
     while (copies < 32 && 2 * copies * count * static_cast<int64_t>(sizeof(Cell)) <= kMostShared)
@@ -175,13 +207,13 @@ void run_as(const Launch& launch) {
     const size_t bytes = static_cast<size_t>(count) * copies * sizeof(Cell);
     const int blocks = blocks_for(updates, 8 * kSharedThreads, 2 * launch.device.processors);
     launch_with_shared<fill_shared<T>>(launch, blocks, kSharedThreads, bytes, p, reduce,
-                                       static_cast<int>(count), copies, cells, launch.flag);
+                                       static_cast<int>(count), copies, cells, end.flag);
   } else {
     const int blocks = blocks_for(updates, 4 * kThreads, 32 * launch.device.processors);
-    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, launch.flag);
+    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, end.flag);
   }
   const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
-  finish_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, count, launch.flag);
+  finish_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, count, end);
   check_launch("cells");
 }
 

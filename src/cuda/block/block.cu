@@ -125,7 +125,7 @@ void run(const Launch& launch) {
   if (a.plain) a.keys = a.p.keys[0].data;
   a.flag = launch.flag;
   if (launch.flag == nullptr && launch.plan.reports)
-    a.checked = make_reporter(launch.context, launch.transfer, a.reporter);
+    a.checked = make_reporter(launch.context, launch.transfer, a.reporter) == 1;
   // Keys of every block are looked at before any block writes.
   if (launch.flag != nullptr) mark_bad_keys(launch.context, launch.transfer, launch.flag);
   if (a.p.reduce != Reduce::assign) return fold_all(launch, {}, {}, &a);

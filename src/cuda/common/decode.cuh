@@ -237,9 +237,9 @@ __device__ inline void decode_batch(const Problem& p, int64_t first, int64_t ste
 }
 
 __device__ inline bool is_bad(const Flag* flag) {
-  return flag != nullptr && *reinterpret_cast<const volatile uint32_t*>(&flag->good) == 0;
+  return flag != nullptr && *reinterpret_cast<const volatile uint32_t*>(&flag->bad) != 0;
 }
-__device__ inline void mark_bad(Flag* flag) { flag->good = 0; }
+__device__ inline void mark_bad(Flag* flag) { flag->bad = 1; }
 
 inline constexpr int kThreads = 256;
 

@@ -87,7 +87,7 @@ void run(const Launch& launch) {
   }
   CopyRows rows = {p, row_steps(p, width), launch.flag, false, {}};
   if (launch.flag == nullptr && launch.plan.reports) {
-    rows.reports_itself = make_reporter(launch.context, launch.transfer, rows.reporter);
+    rows.reports_itself = make_reporter(launch.context, launch.transfer, rows.reporter) == 1;
   }
   launch_copies(width, rows, tiling_of(p, width), launch.stream);
 }

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kScanThreads)
   const int64_t trues = carried * row;
   if (total_out != nullptr) *total_out = trues;
   if (flag == nullptr) return;
-  flag->good = trues > limit ? 0 : ~0u;
+  flag->bad = trues > limit ? 1 : 0;
   if (trues > limit && told) reporter.keep_trues(trues);
 }
 

@@ -129,24 +129,25 @@ void run_bound(const CudaContext& context, const Transfer& t, const Plan& plan) 
   else
     mask = bound(plan.mask, t);
   Carver measure(nullptr);
-  measure.take<Flag>(flagged ? 1 : 0);
   measure.take<char>(static_cast<int64_t>(plan.table_bytes));
   measure.take<char>(static_cast<int64_t>(plan.workspace));
   const Scratch scratch(context, measure.used());
   Carver carver(scratch.data());
-  Flag* flag = carver.take<Flag>(flagged ? 1 : 0);
   char* tables = carver.take<char>(static_cast<int64_t>(plan.table_bytes));
   char* workspace = carver.take<char>(1);
-  if (flagged)
-    check(cudaMemsetAsync(flag, 0xff, sizeof(Flag), stream), "cuda");
-  else
-    flag = nullptr;
+  Carver measure_zeroed(nullptr);
+  measure_zeroed.take<Flag>(flagged ? 1 : 0);
+  measure_zeroed.take<char>(static_cast<int64_t>(plan.zeroed));
+  ZeroedScratch zeroed(context, measure_zeroed.used());
+  Carver carver_zeroed(zeroed.data());
+  Flag* flag = flagged ? carver_zeroed.take<Flag>(1) : nullptr;
   if (plan.table_bytes != 0) materialise(problem, t, plan.canonical, tables, flag, stream);
   if (plan.strategy != nullptr) {
-    plan.strategy->run(
-        {context, t, plan, problem, mask, device_state(context.device), stream, flag, workspace});
+    plan.strategy->run({context, t, plan, problem, mask, device_state(context.device), stream, flag,
+                        workspace, carver_zeroed.take<char>(1)});
   }
   if (flagged) report_bad_keys(context, t, flag, plan.strategy == nullptr);
+  zeroed.set_clean();
 }
 
 }  // namespace
@@ -186,13 +187,15 @@ std::string describe(const Plan& plan) {
   if (plan.as_parts) text += "; complex numbers as pairs of reals";
   if (plan.table_bytes != 0) text += "; offsets materialised";
   if (plan.held) text += "; index held: ordered once, used again";
-  return text + "\n  workspace    " + std::to_string(plan.table_bytes + plan.workspace) + " bytes";
+  return text + "\n  workspace    " +
+         std::to_string(plan.table_bytes + plan.workspace + plan.zeroed) + " bytes";
 }
 
 bool operator==(const Plan& a, const Plan& b) {
   return a.strategy == b.strategy && a.as_parts == b.as_parts && a.held == b.held &&
          a.reports == b.reports && a.alignment == b.alignment && a.table_bytes == b.table_bytes &&
-         a.workspace == b.workspace && std::strcmp(a.variant, b.variant) == 0;
+         a.workspace == b.workspace && a.zeroed == b.zeroed &&
+         std::strcmp(a.variant, b.variant) == 0;
 }
 
 bool forced_supports(const CudaContext& context, const Transfer& given) {

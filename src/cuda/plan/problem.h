@@ -54,10 +54,10 @@ struct KeyOperand {
   bool is_int32 = false;
 };
 
-// The flag of one call: whether an index was bad, or values were too few. It starts as all ones.
+// The flag of one call: whether an index was bad, or values were too few. It starts as zeros.
 struct Flag {
-  uint32_t good;
-  unsigned long long first;  // the first bad key, in the order of the contract
+  uint32_t bad;
+  unsigned long long first;  // the first bad key, in the order of the contract, complemented
 };
 
 // Positions are outer x items, items running fastest. Each moves columns: free x row, where `free`

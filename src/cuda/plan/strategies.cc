@@ -7,15 +7,15 @@ namespace sow::detail::cuda {
 
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
-      &k_copy,  &k_transpose, &k_mask_rows, &k_mask_elements, &k_last_writer, &k_cells,   &k_bins,
-      &k_limbs, &k_partition, &k_small,     &k_block,         &k_direct,      &k_ordered,
+      &k_copy, &k_transpose, &k_mask_rows, &k_mask_elements, &k_last_writer, &k_cells,   &k_bins,
+      &k_sums, &k_partition, &k_small,     &k_block,         &k_direct,      &k_ordered,
   };
   return all;
 }
 
 const Strategy& choose(const Case& c, const char* forced) {
   // Nothing is quicker than one launch, and of a small call the costs of all others are a part.
-  if (forced == nullptr && k_small.supports(c) && k_small.cost(c) < kCheckedCallNs) return k_small;
+  if (forced == nullptr && k_small.supports(c) && k_small.cost(c) < kSmallCallNs) return k_small;
   const Strategy* best = nullptr;
   double best_cost = 0;
   for (const Strategy* strategy : strategies()) {

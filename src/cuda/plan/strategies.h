@@ -12,7 +12,7 @@ extern const Strategy k_mask_rows;
 extern const Strategy k_last_writer;
 extern const Strategy k_cells;
 extern const Strategy k_bins;
-extern const Strategy k_limbs;
+extern const Strategy k_sums;
 extern const Strategy k_partition;
 extern const Strategy k_ordered;
 extern const Strategy k_block;

@@ -34,6 +34,7 @@ struct Launch {
   cudaStream_t stream;
   Flag* flag;  // null where nothing can be bad
   char* workspace;
+  char* zeroed;  // all zero, and to be left so
 };
 
 struct Strategy {
@@ -59,6 +60,7 @@ struct Plan {
   MaskProblem mask;                    // likewise
   size_t table_bytes = 0;              // of materialised offsets
   size_t workspace = 0;
+  size_t zeroed = 0;                   // bytes of workspace that is zero before and after a run
   const char* variant = "";            // which of its ways the strategy takes, where it has several
   std::shared_ptr<const void> layout;  // of the strategy's own type
 
@@ -78,7 +80,9 @@ const Strategy& choose(const Case& problem_case, const char* forced);
 // For costs: what a device of this kind moves, and what a launch costs.
 inline constexpr double kBytesPerNs = 4000;
 inline constexpr double kLaunchNs = 2500;
-// What a call costs beside its strategy's launches where keys are checked and memory is asked for.
-inline constexpr double kCheckedCallNs = 12000;
+// What a call costs beside its strategy's launches where keys are checked by launches of their own.
+inline constexpr double kCheckedCallNs = 4000;
+// One launch that takes no longer is quicker than any two.
+inline constexpr double kSmallCallNs = 8000;
 
 }  // namespace sow::detail::cuda

@@ -14,7 +14,7 @@ __global__ void find_first_bad(const __grid_constant__ OwnIndex index, Flag* fla
     bool bad = false;
     resolve(key, index.key.extent, index.bounds, bad);
     if (!bad) continue;
-    atomicMin(&flag->first, order_of_key(index, i));
+    atomicMax(&flag->first, ~order_of_key(index, i));
   }
 }
 
@@ -37,13 +37,23 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void keep_bad_key(const __grid_constant__ OwnIndex index,
                              const __grid_constant__ CudaFailure failure, Flag* flag,
-                             FailureSlot* slot, uint32_t* claim) {
-  const unsigned long long first = flag->first;
+                             FailureSlot* slot, uint32_t* claim, bool last) {
+  const unsigned long long first = ~flag->first;
+  if (last) *flag = {};
   if (first == ~0ull || (first & ((1u << kOrdinalBits) - 1)) != index.ordinal) return;
   CudaFailure filled = failure;
   filled.position = static_cast<int64_t>((first >> kOrdinalBits) & ((1ull << kPositionBits) - 1));
   filled.key = read_key(index.key, own_offset(index, filled.position));
   keep(slot, claim, filled);
+}
+
+// Of one index, in one launch that nearly always finds nothing to do.
+__global__ void __launch_bounds__(1024)
+    report_alone(const __grid_constant__ KeyReporter reporter, Flag* flag) {
+  if (!is_bad(flag)) return;
+  reporter.report_by_block();
+  __syncthreads();
+  if (threadIdx.x == 0) *flag = {};
 }
 
 int64_t count_of(const Dims& shape) {
@@ -146,25 +156,32 @@ void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag*
                      bool always) {
   const DeviceState& state = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
+  KeyReporter reporter;
+  const int indices = make_reporter(context, transfer, reporter);
+  if (indices == 1 && !always) {
+    report_alone<<<1, 1024, 0, stream>>>(reporter, flag);
+    return check_launch("cuda check");
+  }
   for_each_checked(transfer, [&](const IndexOperand&, const OwnIndex& own) {
     const int blocks = blocks_for(own.count, 4 * kThreads, always ? 16 * state.processors : 64);
     find_first_bad<<<blocks, kThreads, 0, stream>>>(own, flag, always);
   });
+  int kept = 0;
   for_each_checked(transfer, [&](const IndexOperand& index, const OwnIndex& own) {
     keep_bad_key<<<1, 1, 0, stream>>>(own, failure_of(transfer, index), flag, state.failure,
-                                      state.failure_claim);
+                                      state.failure_claim, ++kept == indices);
   });
   check_launch("cuda check");
 }
 
-bool make_reporter(const CudaContext& context, const Transfer& transfer, KeyReporter& out) {
+int make_reporter(const CudaContext& context, const Transfer& transfer, KeyReporter& out) {
   const DeviceState& state = device_state(context.device);
   int checked = 0;
   for_each_checked(transfer, [&](const IndexOperand& index, const OwnIndex& own) {
     ++checked;
     out = {own, failure_of(transfer, index), state.failure, state.failure_claim};
   });
-  return checked == 1;
+  return checked;
 }
 
 MaskReporter make_mask_reporter(const CudaContext& context, const Transfer& transfer) {

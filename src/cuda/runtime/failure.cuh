@@ -76,6 +76,24 @@ struct KeyReporter {
   }
 };
 
+// Of a strategy that reports bad keys itself: zero between calls.
+struct CallHead {
+  Flag flag;
+  uint32_t done;  // blocks that have written what they write
+};
+
+// By every thread of a block, once: whether all other blocks were here before it, so that what they
+// wrote can be read.
+__device__ inline bool is_last_block(uint32_t* done) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(done, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
 struct MaskReporter {
   CudaFailure failure;
   FailureSlot* slot;
@@ -88,8 +106,9 @@ struct MaskReporter {
   }
 };
 
-// Whether the Transfer has exactly one index to check; then `out` can tell what is bad in it.
-bool make_reporter(const CudaContext& context, const Transfer& transfer, KeyReporter& out);
+// How many indices of the Transfer are to be checked; if it is one, `out` can tell what is bad in
+// it.
+int make_reporter(const CudaContext& context, const Transfer& transfer, KeyReporter& out);
 MaskReporter make_mask_reporter(const CudaContext& context, const Transfer& transfer);
 
 }  // namespace sow::detail::cuda

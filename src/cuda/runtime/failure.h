@@ -21,7 +21,8 @@ void open_failures(DeviceState& state);
 bool must_check_keys(const Transfer& transfer);
 // Sets the flag if there is a bad key.
 void mark_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag);
-// Finds and keeps the first bad key, if the flag says that there is one (or `always`).
+// Finds and keeps the first bad key, if the flag says that there is one (or `always`), and clears
+// the flag.
 void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag* flag, bool always);
 
 // Copies the failure out and makes room for the next; false if there was none.

@@ -88,6 +88,54 @@ void Pool::give(void* data, cudaStream_t stream) noexcept {
   }
 }
 
+void* Pool::take_zeroed(size_t bytes, cudaStream_t stream) {
+  constexpr size_t kLeast = 64 << 10;
+  bytes = rounded(bytes < kLeast ? kLeast : bytes);
+  if (capture_of(stream) == 0) {
+    const std::lock_guard lock(mutex_);
+    Slabs& slabs = zeroed_[stream];
+    const auto found = slabs.lower_bound(bytes);
+    // One a few times too large is better than one more of nearly the same size.
+    if (found != slabs.end() && found->first <= 4 * bytes + (size_t{8} << 20)) {
+      void* data = found->second.data;
+      owned_[data] = {stream, 0, found->first};
+      kept_bytes_ -= found->first;
+      slabs.erase(found);
+      return data;
+    }
+  }
+  void* data = take(bytes, stream);
+  const cudaError_t code = cudaMemsetAsync(data, 0, bytes_of(data), stream);
+  if (code != cudaSuccess) give(data, stream);
+  check(code, "cuda memory");
+  return data;
+}
+
+size_t Pool::bytes_of(void* data) {
+  const std::lock_guard lock(mutex_);
+  return owned_.at(data).bytes;
+}
+
+void Pool::give_zeroed(void* data, cudaStream_t stream, bool clean) noexcept {
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = owned_.find(data);
+      if (clean && found != owned_.end() && found->second.capture == 0 &&
+          found->second.stream == stream) {
+        const size_t bytes = found->second.bytes;
+        zeroed_[stream].emplace(bytes, Slab{data, nullptr});
+        kept_bytes_ += bytes;
+        owned_.erase(found);
+        return;
+      }
+    }
+    keep(data, stream);
+  } catch (...) {
+    // No memory on the host to remember it by: it is lost.
+  }
+}
+
 void Pool::keep(void* data, cudaStream_t stream) {
   const uint64_t capture = capture_of(stream);
   const std::lock_guard lock(mutex_);
@@ -125,6 +173,16 @@ cudaEvent_t Pool::new_event() noexcept {
   return event;
 }
 
+void Pool::let_go(std::unordered_map<cudaStream_t, Slabs>& kept) noexcept {
+  for (auto& of_stream : kept) {
+    for (const auto& [bytes, block] : of_stream.second) {
+      cudaFreeAsync(block.data, nullptr);
+      if (block.used != nullptr) events_.push_back(block.used);
+    }
+  }
+  kept.clear();
+}
+
 // Gives everything that is kept back to the device, which must have finished with it.
 void Pool::trim() noexcept {
   if (cudaDeviceSynchronize() != cudaSuccess) {
@@ -132,13 +190,8 @@ void Pool::trim() noexcept {
     return;
   }
   const std::lock_guard lock(mutex_);
-  for (auto& of_stream : kept_) {
-    for (const auto& [bytes, block] : of_stream.second) {
-      cudaFreeAsync(block.data, nullptr);
-      if (block.used != nullptr) events_.push_back(block.used);
-    }
-  }
-  kept_.clear();
+  let_go(kept_);
+  let_go(zeroed_);
   kept_bytes_ = 0;
   cudaStreamSynchronize(nullptr);
   cudaMemPoolTrimTo(pool_, 0);

@@ -24,6 +24,10 @@ class Pool {
   void* take(size_t bytes, cudaStream_t stream);
   // `stream` is where it may have been used last; throws nothing.
   void give(void* data, cudaStream_t stream) noexcept;
+  // Memory that is zero, for kernels that leave it so: then no call clears it but the first.
+  void* take_zeroed(size_t bytes, cudaStream_t stream);
+  // `clean`: it is zero again once the stream gets here.
+  void give_zeroed(void* data, cudaStream_t stream, bool clean) noexcept;
   // Once everything on the device is done: lets go of what graphs left behind.
   void release_graph_memory() noexcept;
 
@@ -39,9 +43,11 @@ class Pool {
   };
   using Slabs = std::multimap<size_t, Slab>;
 
+  size_t bytes_of(void* data);
   bool take_kept(size_t bytes, cudaStream_t stream, Slab& out, size_t& size);
   void* ask(size_t bytes, cudaStream_t stream, bool captured);
   void keep(void* data, cudaStream_t stream);
+  void let_go(std::unordered_map<cudaStream_t, Slabs>& kept) noexcept;
   void trim() noexcept;
   cudaEvent_t new_event() noexcept;
 
@@ -49,7 +55,7 @@ class Pool {
   cudaMemPool_t pool_ = nullptr;
   uint64_t limit_;  // more than this is not kept
   uint64_t kept_bytes_ = 0;
-  std::unordered_map<cudaStream_t, Slabs> kept_;
+  std::unordered_map<cudaStream_t, Slabs> kept_, zeroed_;
   std::unordered_map<void*, Owned> owned_;
   std::vector<void*> of_graphs_;
   std::vector<cudaEvent_t> events_;  // idle

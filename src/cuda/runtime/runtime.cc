@@ -144,6 +144,17 @@ Scratch::Scratch(const CudaContext& context, size_t bytes) : context_(context) {
   data_ = static_cast<char*>(device_state(context.device).pool->take(bytes, stream_of(context)));
 }
 
+ZeroedScratch::ZeroedScratch(const CudaContext& context, size_t bytes) : context_(context) {
+  if (bytes == 0) return;
+  data_ =
+      static_cast<char*>(device_state(context.device).pool->take_zeroed(bytes, stream_of(context)));
+}
+
+ZeroedScratch::~ZeroedScratch() {
+  if (data_ != nullptr)
+    device_state(context_.device).pool->give_zeroed(data_, stream_of(context_), clean_);
+}
+
 Scratch::~Scratch() {
   if (data_ != nullptr) device_state(context_.device).pool->give(data_, stream_of(context_));
 }

@@ -80,6 +80,24 @@ class Scratch {
   char* data_ = nullptr;
 };
 
+// Scratch memory that is zero, and that kernels leave zero: then it is not cleared for the next
+// call.
+class ZeroedScratch {
+ public:
+  ZeroedScratch(const CudaContext& context, size_t bytes);
+  ~ZeroedScratch();
+  ZeroedScratch(const ZeroedScratch&) = delete;
+  ZeroedScratch& operator=(const ZeroedScratch&) = delete;
+  char* data() const { return data_; }
+  // Everything that makes it zero again was launched.
+  void set_clean() { clean_ = true; }
+
+ private:
+  const CudaContext& context_;
+  char* data_ = nullptr;
+  bool clean_ = false;
+};
+
 // Cuts a workspace into arrays of 256-byte alignment; with a null base it only measures.
 class Carver {
  public:

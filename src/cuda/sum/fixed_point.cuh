@@ -38,43 +38,60 @@ __device__ inline bool fixed_point_amount(T value, int first, int binades, int64
   return shift < static_cast<uint32_t>(binades);
 }
 
-// The exponent field where a fixed-point sum of `binades` should begin: the whole block looks at a
-// sample, one term per thread, and takes the fixed-point range that holds most of them. `counts`
-// are as many words as there are exponents.
+// One more than the exponent field of a sample's term, 0 where it says nothing. Samples lie all
+// over the updates, in every column.
 template <class T>
-__device__ inline int sample_scale(const Problem& p, int binades, uint32_t* counts) {
-  using Traits = FloatTraits<T>;
-  constexpr int kFields = (1 << Traits::kExponentBits) - 1;  // of finite numbers
-  __shared__ unsigned long long highest, lowest;
+__device__ inline int sampled_field(const Problem& p, int64_t sample) {
+  const int64_t columns = p.free.count * p.row;
+  const auto update = static_cast<int64_t>(
+      __umul64hi(static_cast<uint64_t>(sample) * 0x9e3779b97f4a7c15u,
+                 static_cast<uint64_t>(p.outer_count * p.item_count * columns)));
+  const int64_t position = columns == 1 ? update : update / columns;
+  bool bad = false;
+  const Item item = decode_any(p, position, bad);
+  if (item.place < 0) return 0;
+  const int64_t column = columns == 1 ? 0 : column_at(p, update - position * columns).src;
+  const Term<T> term(load_value<T>(p, item.src + column));
+  if (!term.finite() || term.magnitude() == 0) return 0;
+  return 1 + static_cast<int>(term.magnitude() >> (FloatTraits<T>::kDigits - 1));
+}
+
+// The exponent field where a fixed-point sum of `binades` should begin: the whole block looks at
+// its samples and takes the range that holds most of them. `counts` are as many words as there are
+// exponents.
+template <class T>
+__device__ inline int scale_of_samples(int field, int binades, uint32_t* counts) {
+  constexpr int kFields = (1 << FloatTraits<T>::kExponentBits) - 1;  // of finite numbers
+  __shared__ unsigned long long best;
   for (int i = static_cast<int>(threadIdx.x); i < kFields; i += static_cast<int>(blockDim.x))
     counts[i] = 0;
-  if (threadIdx.x == 0) highest = lowest = 0;
+  if (threadIdx.x == 0) best = 0;
   __syncthreads();
-  const int64_t count = p.outer_count * p.item_count;
-  const int64_t samples = grid_threads(),
-                sample = static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x;
-  bool bad = false;
-  const Item item =
-      decode_any(p, count >= samples ? count / samples * sample : sample % count, bad);
-  if (item.place >= 0) {
-    const Term<T> term(load_value<T>(p, item.src));
-    if (term.finite() && term.magnitude() != 0)
-      atomicAdd(counts + (term.magnitude() >> (Traits::kDigits - 1)), 1u);
-  }
+  if (field != 0) atomicAdd(counts + field - 1, 1u);
   __syncthreads();
-  const int last = max(kFields - binades, 1);
-  for (int first = 1 + static_cast<int>(threadIdx.x); first <= last;
-       first += static_cast<int>(blockDim.x)) {
+  // A best range can begin where a sample lies. One binade is spared above it where there is room,
+  // the others below, where terms thin out slowly.
+  if (field != 0) {
+    const int begin = max(field - 1, 1), end = min(begin + binades, kFields);
     unsigned long long held = 0;
-    for (int i = first; i < min(first + binades, kFields); ++i) held += counts[i];
-    atomicMax(&highest, held << 32 | static_cast<uint32_t>(first));
-    atomicMax(&lowest, held << 32 | static_cast<uint32_t>(kFields - first));
+    int highest = begin;
+    for (int i = begin; i < end; ++i) {
+      held += counts[i];
+      if (counts[i] != 0) highest = i;
+    }
+    const int first = max(min(begin, highest + 2 - binades), 1);
+    const unsigned long long mine = held << 32 | static_cast<uint32_t>(first);
+    if (mine > best) atomicMax(&best, mine);
   }
   __syncthreads();
-  // Of those that hold as many: one binade is spared above, the others below, where terms thin out
-  // slowly.
-  return static_cast<int>(
-      min(kFields - static_cast<uint32_t>(lowest) + 1, static_cast<uint32_t>(highest)));
+  return max(static_cast<int>(static_cast<uint32_t>(best)), 1);
+}
+
+// Every block of the grid looks at samples of its own.
+template <class T>
+__device__ inline int sample_scale(const Problem& p, int binades, uint32_t* counts) {
+  const int64_t sample = static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x;
+  return scale_of_samples<T>(sampled_field<T>(p, sample), binades, counts);
 }
 
 }  // namespace sow::detail::cuda

@@ -103,9 +103,9 @@ Tensor bin_index_now(const Call& call) {
   int64_t* bin = out.data<int64_t>();
   with_dtype(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (std::is_convertible_v<T, double>) {
+    if constexpr (std::is_constructible_v<double, T>) {
       const T* from = static_cast<const T*>(x.data());
-      const bool whole = std::is_integral_v<T> && sizeof(T) == 8;
+      constexpr bool kWhole = std::is_integral_v<T> && sizeof(T) == 8;
       parallel_for(0, x.numel(), 1 << 12, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const auto place = [&](auto value) {
@@ -115,7 +115,7 @@ Tensor bin_index_now(const Call& call) {
             if (found == bins && value == decltype(value)(edge[bins]) && bins > 0) return bins - 1;
             return found < 0 || !(value == value) ? bins : found;
           };
-          if (whole) {
+          if constexpr (kWhole) {
             bin[i] = place(static_cast<Wide>(from[i]));
           } else {
             bin[i] = place(static_cast<double>(from[i]));
