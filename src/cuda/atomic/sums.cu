@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/common/shared_memory.cuh"
+#include "cuda/common/dependent_launch.cuh"
 #include "cuda/plan/strategies.h"
 
 namespace sow::detail::cuda {
 
 namespace {
 
+constexpr int kAddThreads = 512, kAddBlocks = 2;  // per multiprocessor: all blocks run at once
 constexpr int kUnroll = 4;
+constexpr int kWriteBlocks = 4;
 constexpr int64_t kFewCounts = 4096;
 
 template <class F>
@@ -21,99 +23,123 @@ auto with_summed(DType dtype, F&& f) {
   return with_type<float16, bfloat16, float, double>(dtype, f);
 }
 
-// Keys and values are two runs of memory: all of a batch are in flight before the first is used.
+// A batch of updates of one thread: load() starts reading them, add() adds them. So the first batch
+// is on its way while the scale is chosen.
+
+// Keys and values are two runs of memory.
 template <class T, class Key>
-__device__ inline void add_simple(const SumArgs& a, int first, bool& bad) {
+struct SimpleBatch {
   using Word = WordOf<static_cast<int>(sizeof(T))>;
-  const Problem& p = a.p;
-  const int64_t step = grid_threads();
-  const int64_t value_step = p.walk.axis[0].stride[1], key_step = p.walk.axis[0].stride[2];
-  const Key* keys = reinterpret_cast<const Key*>(p.keys[0].data);
-  for (int64_t begin = global_thread(); begin < a.updates; begin += kUnroll * step) {
-    int64_t key[kUnroll];
-    T value[kUnroll];
+  static constexpr int kCount = kUnroll;
+  Key key[kUnroll];
+  T value[kUnroll];
+
+  __device__ void load(const SumArgs& a, int64_t begin, int64_t step, bool&) {
+    const Problem& p = a.p;
+    const Key* keys = reinterpret_cast<const Key*>(p.keys[0].data);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const int64_t at = begin + u * step;
-      if (at >= a.updates) continue;
-      key[u] = static_cast<int64_t>(__ldcs(keys + at * key_step));
-      value[u] = p.src == nullptr
-                     ? *reinterpret_cast<const T*>(p.scalar)
-                     : bit_cast<T>(__ldcs(reinterpret_cast<const Word*>(p.src) + at * value_step));
-    }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t at = begin + u * step;
-      if (at >= a.updates || !is_kept(key[u], p, bad)) continue;
-      if (a.counted) atomicAdd(a.counts + key[u], 1u);
-      add_met_update<T>(a, first, key[u], value[u], static_cast<uint32_t>(at));
+      if (at >= a.units) continue;
+      key[u] = __ldcs(keys + at * p.walk.axis[0].stride[2]);
+      value[u] = p.src == nullptr ? *reinterpret_cast<const T*>(p.scalar)
+                                  : bit_cast<T>(__ldcs(reinterpret_cast<const Word*>(p.src) +
+                                                       at * p.walk.axis[0].stride[1]));
     }
   }
-}
+  __device__ void add(const SumArgs& a, int first, int64_t begin, int64_t step, bool& bad) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t at = begin + u * step;
+      int64_t place = key[u];
+      if (at >= a.units || !is_kept(place, a.p, bad)) continue;
+      if (a.counted) atomicAdd(a.counts + place, 1u);
+      add_met_update<T>(a, first, place, value[u], static_cast<uint32_t>(at));
+    }
+  }
+};
 
-// Chunks of V columns of a row, which lie side by side.
+// V columns of a row, which lie side by side; V == 1: any column of any walk.
 template <class T, int V>
-__device__ inline void add_row_chunks(const SumArgs& a, int first, bool& bad) {
-  const Problem& p = a.p;
-  const uint32_t chunks = a.chunk_divider.divisor, total = static_cast<uint32_t>(a.updates / V),
-                 step = static_cast<uint32_t>(grid_threads());
-  for (uint32_t at = static_cast<uint32_t>(global_thread()); at < total; at += step) {
-    const uint32_t position = a.chunk_divider.quotient(at), chunk = at - position * chunks;
-    const Item item = decode(p, position, bad);
-    if (item.place < 0) continue;
-    if (a.counted && chunk == 0) atomicAdd(a.counts + item.place, 1u);
-    using Packed = Pack<T, V>;
-    Packed value;
-    if (p.src == nullptr) {
-#pragma unroll
-      for (int k = 0; k < V; ++k) value.at[k] = *reinterpret_cast<const T*>(p.scalar);
-    } else {
-      value = *reinterpret_cast<const Packed*>(reinterpret_cast<const T*>(p.src) + item.src +
-                                               chunk * V);
-    }
-    const int64_t cell = item.place * a.columns + chunk * V;
-#pragma unroll
-    for (int k = 0; k < V; ++k)
-      add_update<T>(a, first, cell + k, value.at[k], at * V + static_cast<uint32_t>(k));
-  }
-}
+struct ChunkBatch {
+  static constexpr int kCount = V > 1 ? 2 : kUnroll;
+  using Packed = Pack<T, V>;
+  int64_t place[kCount];
+  Packed value[kCount];
 
-// Any walk and any columns.
-template <class T>
-__device__ inline void add_any(const SumArgs& a, int first, bool& bad) {
-  const Problem& p = a.p;
-  const uint32_t total = static_cast<uint32_t>(a.updates),
-                 step = static_cast<uint32_t>(grid_threads());
-  for (uint32_t at = static_cast<uint32_t>(global_thread()); at < total; at += step) {
-    const uint32_t position = a.chunk_divider.quotient(at),
-                   column = at - position * a.chunk_divider.divisor;
-    const Item item = decode(p, position, bad);
-    if (item.place < 0) continue;
-    if (a.counted && column == 0) atomicAdd(a.counts + item.place, 1u);
-    const int64_t src = item.src + (a.columns == 1 ? 0 : column_at(p, column).src);
-    add_update<T>(a, first, item.place * a.columns + column, load_value<T>(p, src), at);
+  __device__ void load(const SumArgs& a, int64_t begin, int64_t step, bool& bad) {
+    const Problem& p = a.p;
+#pragma unroll
+    for (int u = 0; u < kCount; ++u) {
+      const int64_t at = begin + u * step;
+      place[u] = -1;
+      if (at >= a.units) continue;
+      const uint32_t position = a.chunk_divider.quotient(static_cast<uint32_t>(at)),
+                     chunk = static_cast<uint32_t>(at) - position * a.chunk_divider.divisor;
+      const Item item = decode(p, position, bad);
+      place[u] = item.place;
+      if (item.place < 0) continue;
+      if (p.src == nullptr) {
+#pragma unroll
+        for (int k = 0; k < V; ++k) value[u].at[k] = *reinterpret_cast<const T*>(p.scalar);
+      } else if constexpr (V == 1) {
+        const int64_t column = a.columns == 1 ? 0 : column_at(p, chunk).src;
+        value[u].at[0] = reinterpret_cast<const T*>(p.src)[item.src + column];
+      } else {
+        value[u] = *reinterpret_cast<const Packed*>(reinterpret_cast<const T*>(p.src) + item.src +
+                                                    chunk * V);
+      }
+    }
   }
+  __device__ void add(const SumArgs& a, int first, int64_t begin, int64_t step, bool&) {
+#pragma unroll
+    for (int u = 0; u < kCount; ++u) {
+      const int64_t at = begin + u * step;
+      if (place[u] < 0) continue;
+      const uint32_t position = a.chunk_divider.quotient(static_cast<uint32_t>(at)),
+                     chunk = static_cast<uint32_t>(at) - position * a.chunk_divider.divisor;
+      if (a.counted && chunk == 0) atomicAdd(a.counts + place[u], 1u);
+      const int64_t cell = place[u] * a.columns + chunk * V;
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        add_update<T>(a, first, cell + k, value[u].at[k], static_cast<uint32_t>(at * V + k));
+    }
+  }
+};
+
+template <class T, class Batch>
+__device__ inline void add_batches(const SumArgs& a, uint32_t* counts) {
+  const int64_t step = grid_threads();
+  bool bad = false;
+  Batch batch;
+  int64_t begin = global_thread();
+  batch.load(a, begin, step, bad);
+  // Every block looks at the same samples, so that nobody waits for their scale.
+  const int first = scale_of_samples<T>(sampled_field<T>(a.p, threadIdx.x), a.binades, counts);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.first = first;
+  for (;;) {
+    batch.add(a, first, begin, step, bad);
+    begin += Batch::kCount * step;
+    if (begin >= a.units) break;
+    batch.load(a, begin, step, bad);
+  }
+  if (bad) mark_bad(a.flag);
 }
 
 // V: columns of a chunk; 1: one update at a time; 0: keys and values are two runs of memory.
 template <class T, int V>
-__global__ void __launch_bounds__(kThreads) add_updates(const __grid_constant__ SumArgs a) {
+__global__ void __launch_bounds__(kAddThreads, kAddBlocks)
+    add_updates(const __grid_constant__ SumArgs a) {
   __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
-  // Every block looks at the same samples, so that nobody waits for their scale.
-  const int first = scale_of_samples<T>(sampled_field<T>(a.p, threadIdx.x), a.binades, counts);
-  if (blockIdx.x == 0 && threadIdx.x == 0) a.head->first = first;
-  bool bad = false;
+  allow_dependents();
   if constexpr (V == 0) {
     if (a.p.keys[0].is_int32)
-      add_simple<T, int32_t>(a, first, bad);
+      add_batches<T, SimpleBatch<T, int32_t>>(a, counts);
     else
-      add_simple<T, long long>(a, first, bad);
-  } else if constexpr (V == 1) {
-    add_any<T>(a, first, bad);
+      add_batches<T, SimpleBatch<T, long long>>(a, counts);
   } else {
-    add_row_chunks<T, V>(a, first, bad);
+    add_batches<T, ChunkBatch<T, V>>(a, counts);
   }
-  if (bad) mark_bad(a.flag);
 }
 
 template <class T>
@@ -123,20 +149,20 @@ __device__ inline T* place_of_cell(const SumArgs& a, int64_t cell) {
 
 template <class T>
 __device__ inline FixedPoint<T> load_sum(const SumArgs& a, int64_t cell) {
-  const auto* sums = reinterpret_cast<const long long*>(a.sums) + cell * kSumWordsOf<T>;
+  const auto* sums = reinterpret_cast<const long long*>(a.sums);
   if constexpr (kSumWordsOf<T> == 1) {
-    return {*sums, 0};
+    return {sums[cell], 0};
   } else {
-    const longlong2 words = *reinterpret_cast<const longlong2*>(sums);
-    const long long carry = words.x >> a.low_bits;
-    return {words.x - (carry << a.low_bits), words.y + carry};
+    const long long low = sums[cell * a.cell_step], high = sums[cell * a.cell_step + a.word_step];
+    const long long carry = low >> a.low_bits;
+    return {low - (carry << a.low_bits), high + carry};
   }
 }
 
 template <class T>
 __device__ inline void clear_sum(const SumArgs& a, int64_t cell) {
-  a.sums[cell * kSumWordsOf<T>] = 0;
-  if constexpr (kSumWordsOf<T> == 2) a.sums[cell * 2 + 1] = 0;
+  a.sums[kSumWordsOf<T> == 1 ? cell : cell * a.cell_step] = 0;
+  if constexpr (kSumWordsOf<T> == 2) a.sums[cell * a.cell_step + a.word_step] = 0;
 }
 
 template <class T>
@@ -153,38 +179,40 @@ __device__ inline bool must_ask(const SumArgs& a, uint32_t word, T old) {
   return !a.counted && (is_minus_zero(old) || Term<T>(old).nan());
 }
 
-// Writes a cell's place. The cell is cleared, unless it is left to the last block.
+// Writes a cell's place and clears the cell, unless it is left to later. False where the keys must
+// be asked.
 template <class T>
-__device__ inline void finish_cell(const SumArgs& a, int first, bool linked, int64_t cell,
+__device__ inline bool finish_cell(const SumArgs& a, int first, bool linked, int64_t cell,
                                    FixedPoint<T> sum, T old, T* at) {
   const uint32_t word = linked ? a.words[cell] : 0;
   int64_t count = 1;
   if (a.counted) count = a.counts[a.columns == 1 ? cell : cell / a.columns];
-  if (count == 0) return;  // nobody came
+  if (count == 0) return true;  // nobody came
   if (sum.is_zero() && word >> kLinkShift == 0) {
     if (must_ask(a, word, old)) {
       a.words[cell] = word | kAsked;
-      a.head->ambiguous = 1;
-      return;
+      return false;
     }
-    if (!a.counted && word == 0) return;  // nobody came, or it changes nothing
-  } else if (word >> kLinkShift == 0 && (!a.p.include_self || Term<T>(old).finite())) {
+    if (!a.counted && word == 0) return true;  // nobody came, or it changes nothing
+  }
+  if (word >> kLinkShift == 0 && (!a.p.include_self || Term<T>(old).finite())) {
     T out;
     if (finish_quickly(a, first, sum, count, old, out)) {
       *at = out;
       clear_sum<T>(a, cell);
       if (word != 0) a.words[cell] = 0;
-      return;
+      return true;
     }
   }
   T out;
   if (!finish_slowly(a, first, sum, word, count, old, out)) {
     a.long_cells[atomicAdd(&a.head->long_chains, 1u)] = static_cast<uint32_t>(cell);
-    return;
+    return true;
   }
   *at = out;
   clear_sum<T>(a, cell);
   if (word != 0) a.words[cell] = 0;
+  return true;
 }
 
 // Calls f(cell, value) for every update that is kept, by one block.
@@ -237,15 +265,16 @@ __device__ __noinline__ static void finish_long_chain(const SumArgs& a, int64_t 
   __syncthreads();
 }
 
-// Cells whose keys must be asked who came.
+// Cells of a block whose keys must be asked who came.
 template <class T>
-__device__ __noinline__ static void finish_asked(const SumArgs& a) {
+__device__ __noinline__ static void finish_asked(const SumArgs& a, int64_t begin, int64_t end) {
   for_each_by_block<T>(a, [&](int64_t cell, T value) {
+    if (cell < begin || cell >= end) return;
     const uint32_t word = __ldcg(a.words + cell);
     if ((word & kAsked) != 0 && Term<T>(value).magnitude() != 0) a.words[cell] = word | kCame;
   });
   __syncthreads();
-  for (int64_t cell = threadIdx.x; cell < a.cells; cell += blockDim.x) {
+  for (int64_t cell = begin + threadIdx.x; cell < end; cell += blockDim.x) {
     const uint32_t word = __ldcg(a.words + cell);
     if ((word & kAsked) == 0) continue;
     a.words[cell] = 0;
@@ -262,22 +291,30 @@ __device__ __noinline__ static void finish_asked(const SumArgs& a) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) write_sums(const __grid_constant__ SumArgs a) {
-  const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
-  const int first = a.head->first;
   const int64_t begin = blockIdx.x * a.cells_per_block,
                 end = min(begin + a.cells_per_block, a.cells);
   constexpr int64_t kStep = kThreads;
-  for (int64_t at = begin + threadIdx.x; at < end; at += kUnroll * kStep) {
-    FixedPoint<T> sum[kUnroll];
-    T old[kUnroll];
-    T* place[kUnroll];
+  T old[kUnroll];
+  T* place[kUnroll];
+  const auto load_old = [&](int64_t at) {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      const int64_t cell = at + u * kStep;
-      if (cell >= end) continue;
-      sum[u] = load_sum<T>(a, cell);
-      place[u] = place_of_cell<T>(a, cell);
+      if (at + u * kStep >= end) continue;
+      place[u] = place_of_cell<T>(a, at + u * kStep);
       old[u] = *place[u];
+    }
+  };
+  int64_t at = begin + threadIdx.x;
+  load_old(at);  // of which the launch before writes nothing
+  wait_for_launch_before();
+  const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
+  const int first = *a.first;
+  bool asked = false;
+  for (; at < end; at += kUnroll * kStep) {
+    FixedPoint<T> sum[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (at + u * kStep < end) sum[u] = load_sum<T>(a, at + u * kStep);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -286,29 +323,28 @@ __global__ void __launch_bounds__(kThreads) write_sums(const __grid_constant__ S
       if (bad) {
         clear_sum<T>(a, cell);
         a.words[cell] = 0;
-      } else {
-        finish_cell(a, first, linked, cell, sum[u], old[u], place[u]);
+      } else if (!finish_cell(a, first, linked, cell, sum[u], old[u], place[u])) {
+        asked = true;
       }
     }
+    load_old(at + kUnroll * kStep);
   }
+  if (__syncthreads_or(asked)) finish_asked<T>(a, begin, end);
   if (a.counted && !a.counts_by_last) {
-    __syncthreads();
-    for (int64_t place = begin / a.columns + threadIdx.x; place < end / a.columns; place += kStep)
-      a.counts[place] = 0;
+    for (int64_t of = begin / a.columns + threadIdx.x; of < end / a.columns; of += kStep)
+      a.counts[of] = 0;
   }
-  // The last block sees to what is seldom, and leaves the head zero.
+  // What is seldom: the last block sees to it, and leaves the head zero.
+  if (!bad && !linked && !a.counts_by_last) return;
   if (!is_last_block(&a.head->call.done)) return;
-  if (a.counted && a.counts_by_last) {
-    for (int64_t place = threadIdx.x; place < a.cells / a.columns; place += kStep)
-      a.counts[place] = 0;
+  if (a.counts_by_last) {
+    for (int64_t of = threadIdx.x; of < a.cells / a.columns; of += kStep) a.counts[of] = 0;
   }
-  volatile SumHead* head = a.head;
   if (bad) {
     if (a.reports) a.reporter.report_by_block();
   } else {
-    for (uint32_t i = 0; i < head->long_chains; ++i)
-      finish_long_chain<T>(a, __ldcg(a.long_cells + i));
-    if (head->ambiguous != 0) finish_asked<T>(a);
+    const uint32_t chains = *const_cast<volatile uint32_t*>(&a.head->long_chains);
+    for (uint32_t i = 0; i < chains; ++i) finish_long_chain<T>(a, __ldcg(a.long_cells + i));
   }
   __syncthreads();
   if (threadIdx.x == 0) *a.head = {};
@@ -356,6 +392,7 @@ void carve_zeroed(Carver& carver, SumArgs& a, int words) {
 }
 
 void carve(Carver& carver, SumArgs& a) {
+  a.first = carver.take<int>(1);
   a.before = carver.take<uint32_t>(a.updates);
   a.long_cells = carver.take<uint32_t>(a.updates / a.most_chain + 1);
 }
@@ -368,11 +405,12 @@ bool is_simple_problem(const Problem& p) {
 // How many columns of a row can be read at a time.
 int chunk_of(const Problem& p) {
   if (is_simple_problem(p)) return 0;
-  const int most = p.dtype == DType::float64 ? 2 : 4;
-  const bool whole = p.free.count == 1 && p.row % most == 0;
-  if (!whole) return 1;
-  if (p.src == nullptr) return most;
-  return row_alignment(p) >= most * p.width ? most : 1;
+  if (p.free.count != 1) return 1;
+  for (const int chunk : {4, 2}) {
+    if (p.row % chunk != 0 || chunk * p.width > 16) continue;
+    if (p.src == nullptr || row_alignment(p) >= chunk * p.width) return chunk;
+  }
+  return 1;
 }
 
 void lay_out(const Case& c, Plan& plan) {
@@ -403,12 +441,15 @@ void lay_out(const Case& c, Plan& plan) {
   a.plain_dst = p.outer_count == 1 && p.dst_keys == 1 && p.free.count == 1 &&
                 p.keys[0].scale == a.columns && (a.columns == 1 || p.row_dst == 1);
   const int64_t places = a.cells / a.columns;
-  a.counts_by_last = places <= kFewCounts;
+  a.counts_by_last = a.counted && places <= kFewCounts;
+  a.units = a.updates / std::max(layout.chunk, 1);
+  const bool side_by_side = a.columns > 1;
+  a.cell_step = side_by_side ? 1 : words;
+  a.word_step = side_by_side ? a.cells : 1;
   // A thread follows a chain as long as the last block takes to look at all updates.
   a.most_chain = static_cast<int>(64 + a.updates / 2048);
-  layout.blocks =
-      blocks_for(a.updates / std::max(layout.chunk, 1), kThreads, 8 * c.device.processors);
-  layout.finish_blocks = blocks_for(a.cells, kThreads, 8 * c.device.processors);
+  layout.blocks = blocks_for(a.units, kAddThreads, kAddBlocks * c.device.processors);
+  layout.finish_blocks = blocks_for(a.cells, kThreads, kWriteBlocks * c.device.processors);
   a.cells_per_block = (a.cells + layout.finish_blocks - 1) / layout.finish_blocks;
   if (a.counted && !a.counts_by_last)
     a.cells_per_block = (a.cells_per_block + a.columns - 1) / a.columns * a.columns;
@@ -423,17 +464,22 @@ void lay_out(const Case& c, Plan& plan) {
   plan.set_layout(layout);
 }
 
+template <class T, int V>
+void add_all(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
+  add_updates<T, V><<<static_cast<unsigned>(layout.blocks), kAddThreads, 0, launch.stream>>>(a);
+}
+
 template <class T>
 void run_as(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
-  constexpr int kChunk = sizeof(T) == 8 ? 2 : 4;
-  const auto blocks = static_cast<unsigned>(layout.blocks);
   if (layout.chunk == 0)
-    add_updates<T, 0><<<blocks, kThreads, 0, launch.stream>>>(a);
+    add_all<T, 0>(launch, layout, a);
   else if (layout.chunk == 1)
-    add_updates<T, 1><<<blocks, kThreads, 0, launch.stream>>>(a);
-  else
-    add_updates<T, kChunk><<<blocks, kThreads, 0, launch.stream>>>(a);
-  write_sums<T><<<static_cast<unsigned>(layout.finish_blocks), kThreads, 0, launch.stream>>>(a);
+    add_all<T, 1>(launch, layout, a);
+  else if (layout.chunk == 2)
+    add_all<T, 2>(launch, layout, a);
+  else if constexpr (sizeof(T) < 8)
+    add_all<T, 4>(launch, layout, a);
+  launch_dependent<write_sums<T>>(launch, layout.finish_blocks, kThreads, a);
   check_launch("sums");
 }
 

@@ -19,10 +19,8 @@ inline constexpr int kLinkShift = 4;
 inline constexpr int64_t kMostUpdates = int64_t{1} << (32 - kLinkShift);
 
 struct SumHead {
-  CallHead call;       // its flag is for calls that are given no other
-  int first;           // exponent field where the fixed-point range begins
-  uint32_t linked;     // some cell has a word
-  uint32_t ambiguous;  // some cell's keys must be asked
+  CallHead call;    // its flag is for calls that are given no other
+  uint32_t linked;  // some cell has a word
   uint32_t long_chains;
 };
 
@@ -32,12 +30,15 @@ struct SumArgs {
   int binades;                // of the fixed-point range: few enough that all updates fit a cell
   int low_bits;               // of two words, those in the first
   int64_t updates, cells, columns;
+  int64_t units;  // chunks of updates that a thread takes at a time
   int64_t cells_per_block;
   bool mean, counted;  // counts say who came, where the old value does not count or a mean is asked
   bool plain_dst;      // cells lie as the destination does
   bool counts_by_last;  // so few counts that the last block clears them
   SumHead* head;
-  unsigned long long* sums;
+  int* first;                // exponent field where the fixed-point range begins
+  unsigned long long* sums;  // side by side in rows, where a warp adds to many
+  int64_t cell_step, word_step;
   uint32_t* words;
   uint32_t* counts;  // by place
   uint32_t* before;  // by update: the word of its cell when it was linked
@@ -86,10 +87,10 @@ __device__ inline bool to_fixed_point(const SumArgs& a, int first, T value, Fixe
 
 template <class T>
 __device__ inline void add_fixed_point(const SumArgs& a, int64_t cell, FixedPoint<T> amount) {
-  unsigned long long* sums = a.sums + cell * kSumWordsOf<T>;
+  unsigned long long* sums = a.sums + (kSumWordsOf<T> == 1 ? cell : cell * a.cell_step);
   atomicAdd(sums, static_cast<unsigned long long>(amount.low));
   if constexpr (kSumWordsOf<T> == 2)
-    atomicAdd(sums + 1, static_cast<unsigned long long>(amount.high));
+    atomicAdd(sums + a.word_step, static_cast<unsigned long long>(amount.high));
 }
 
 template <class T>

@@ -46,6 +46,46 @@ struct CopyRows {
   }
 };
 
+// Single elements by one key each: all keys of a batch are in flight, then all elements.
+template <int W>
+__global__ void __launch_bounds__(kThreads)
+    gather_elements(const __grid_constant__ CopyRows rows, int64_t count) {
+  using Unit = WordOf<W>;
+  constexpr int kUnroll = 4;
+  const Problem& p = rows.p;
+  const KeyOperand& operand = p.keys[0];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kUnroll * kThreads + threadIdx.x;
+  int64_t at[kUnroll][3], key[kUnroll];
+  Unit value[kUnroll];
+  bool bad = false;
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    at[u][0] = at[u][1] = at[u][2] = 0;
+    walk_to(p.walk, min(first + u * kThreads, count - 1), 3, at[u]);
+    key[u] = operand.is_int32
+                 ? static_cast<int64_t>(
+                       __ldcs(reinterpret_cast<const int32_t*>(operand.data) + at[u][2]))
+                 : static_cast<int64_t>(
+                       __ldcs(reinterpret_cast<const long long*>(operand.data) + at[u][2]));
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    value[u] = Unit{};
+    if (resolve(key[u], operand.extent, p.bounds, bad))
+      value[u] = reinterpret_cast<const Unit*>(p.src)[at[u][1] + key[u] * operand.scale];
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (first + u * kThreads < count) reinterpret_cast<Unit*>(p.dst)[at[u][0]] = value[u];
+  }
+  rows.told(bad);
+}
+
+bool gathers_elements(const Problem& p) {
+  return p.src != nullptr && !p.materialised && p.dst_keys == 0 && p.src_keys == 1 &&
+         p.item_count == 1 && p.columns() == 1;
+}
+
 bool supports(const Case& c) {
   return c.transfer.mask_side == MaskSide::none && c.transfer.reduce == Reduce::assign &&
          c.transfer.dst_index.empty();
@@ -88,6 +128,14 @@ void run(const Launch& launch) {
   CopyRows rows = {p, row_steps(p, width), launch.flag, false, {}};
   if (launch.flag == nullptr && launch.plan.reports) {
     rows.reports_itself = make_reporter(launch.context, launch.transfer, rows.reporter) == 1;
+  }
+  if (gathers_elements(p)) {
+    const int64_t count = p.outer_count;
+    with_width(p.width, [&](auto w) {
+      gather_elements<decltype(w)::value>
+          <<<blocks_for(count, 4 * kThreads), kThreads, 0, launch.stream>>>(rows, count);
+    });
+    return check_launch("gather");
   }
   launch_copies(width, rows, tiling_of(p, width), launch.stream);
 }

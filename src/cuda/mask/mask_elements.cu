@@ -169,16 +169,22 @@ struct Blend {
   }
 };
 
+// The trues of a warp's part are listed, so that lanes are busy with trues alone.
 template <class Unit>
 __device__ inline void compress_part(const MaskProblem& p, int64_t first, int64_t base_rank,
                                      const PartRanks& ranks) {
+  __shared__ uint16_t listed[kThreads / 32][kMaskPart];
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint16_t* trues = listed[threadIdx.x / 32];
+  int at = ranks.before;
+  for (uint32_t rest = ranks.bits; rest != 0; rest &= rest - 1)
+    trues[at++] = static_cast<uint16_t>(lane * kMaskPerThread + __ffs(static_cast<int>(rest)) - 1);
+  const int total = __shfl_sync(~0u, at, 31);
+  __syncwarp();
 #pragma unroll 4
-  for (int e = lane; e < kMaskPart; e += 32) {
-    int rank;
-    if (ranks.at<1>(e, rank) == 0) continue;
-    reinterpret_cast<Unit*>(p.dst)[(base_rank + rank) * p.rank_stride] =
-        reinterpret_cast<const Unit*>(p.src)[first + e];
+  for (int t = lane; t < total; t += 32) {
+    reinterpret_cast<Unit*>(p.dst)[(base_rank + t) * p.rank_stride] =
+        reinterpret_cast<const Unit*>(p.src)[first + trues[t]];
   }
 }
 

@@ -10,6 +10,7 @@ extern const Strategy k_transpose;
 extern const Strategy k_mask_elements;
 extern const Strategy k_mask_rows;
 extern const Strategy k_last_writer;
+extern const Strategy k_last_value;
 extern const Strategy k_cells;
 extern const Strategy k_bins;
 extern const Strategy k_sums;

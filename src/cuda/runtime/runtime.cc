@@ -70,6 +70,8 @@ std::unique_ptr<DeviceState> open_device(int device) {
   state->shared_bytes = value;
   check(cudaDeviceGetAttribute(&value, cudaDevAttrL2CacheSize, device), "cuda");
   state->l2_bytes = static_cast<size_t>(value);
+  check(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, device), "cuda");
+  state->starts_dependents = value >= 9;
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cuda");
   state->pool = new Pool(device, pool_limit(total / 2));

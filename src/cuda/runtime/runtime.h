@@ -45,6 +45,7 @@ struct DeviceState {
   int processors = 1;
   int shared_bytes = 48 << 10;  // the most a block may ask for
   size_t l2_bytes = 0;
+  bool starts_dependents = false;  // before a launch has ended
   FailureSlot* failure = nullptr;  // in host memory that the device writes
   uint32_t* failure_claim = nullptr;
 };

@@ -38,49 +38,74 @@ __device__ inline bool fixed_point_amount(T value, int first, int binades, int64
   return shift < static_cast<uint32_t>(binades);
 }
 
-// One more than the exponent field of a sample's term, 0 where it says nothing. Samples lie all
-// over the updates, in every column.
-template <class T>
-__device__ inline int sampled_field(const Problem& p, int64_t sample) {
+// Where the source of a sample lies, without reading keys that only say where it goes. Samples lie
+// all over the updates, in every column.
+__device__ inline int64_t sampled_source(const Problem& p, int64_t sample) {
   const int64_t columns = p.free.count * p.row;
   const auto update = static_cast<int64_t>(
       __umul64hi(static_cast<uint64_t>(sample) * 0x9e3779b97f4a7c15u,
                  static_cast<uint64_t>(p.outer_count * p.item_count * columns)));
   const int64_t position = columns == 1 ? update : update / columns;
-  bool bad = false;
-  const Item item = decode_any(p, position, bad);
-  if (item.place < 0) return 0;
   const int64_t column = columns == 1 ? 0 : column_at(p, update - position * columns).src;
-  const Term<T> term(load_value<T>(p, item.src + column));
+  if (p.place_table != nullptr || p.src_keys != 0) {
+    bool bad = false;
+    const Item item = decode_any(p, position, bad);
+    return item.place < 0 ? -1 : item.src + column;
+  }
+  int64_t at[2] = {};
+  walk_to(p.walk, position, 2, at);
+  return at[1] + column;
+}
+
+// One more than the exponent field of a term; 0 where it says nothing of the others.
+template <class T>
+__device__ inline int field_of(T value) {
+  const Term<T> term(value);
   if (!term.finite() || term.magnitude() == 0) return 0;
   return 1 + static_cast<int>(term.magnitude() >> (FloatTraits<T>::kDigits - 1));
 }
+template <class T>
+__device__ inline int sampled_field(const Problem& p, int64_t sample) {
+  const int64_t src = sampled_source(p, sample);
+  return src < 0 ? 0 : field_of(load_value<T>(p, src));
+}
 
 // The exponent field where a fixed-point sum of `binades` should begin: the whole block looks at
-// its samples and takes the range that holds most of them. `counts` are as many words as there are
-// exponents.
+// its samples, one `field` per thread (0: none). `counts` are as many words as there are exponents.
 template <class T>
 __device__ inline int scale_of_samples(int field, int binades, uint32_t* counts) {
   constexpr int kFields = (1 << FloatTraits<T>::kExponentBits) - 1;  // of finite numbers
+  const int latest = max(kFields - binades, 1);  // a later range would take infinities for numbers
+  __shared__ int highest;
   __shared__ unsigned long long best;
+  if (threadIdx.x == 0) {
+    highest = 0;
+    best = 0;
+  }
+  __syncthreads();
+  const int of_warp = static_cast<int>(__reduce_max_sync(~0u, static_cast<unsigned>(field)));
+  if (threadIdx.x % 32 == 0 && of_warp > highest) atomicMax(&highest, of_warp);
+  const int samples = __syncthreads_count(field != 0);
+  // One binade is spared above the highest sample, the others below, where terms thin out slowly.
+  const int below = min(max(highest + 1 - binades, 1), latest);
+  const int held = __syncthreads_count(field != 0 && max(field - 1, 1) >= below);
+  if (8 * held >= 7 * samples) return below;
+  // Most lie lower: the range that holds most of them. A best one begins where a sample lies.
   for (int i = static_cast<int>(threadIdx.x); i < kFields; i += static_cast<int>(blockDim.x))
     counts[i] = 0;
-  if (threadIdx.x == 0) best = 0;
   __syncthreads();
   if (field != 0) atomicAdd(counts + field - 1, 1u);
   __syncthreads();
-  // A best range can begin where a sample lies. One binade is spared above it where there is room,
-  // the others below, where terms thin out slowly.
   if (field != 0) {
     const int begin = max(field - 1, 1), end = min(begin + binades, kFields);
-    unsigned long long held = 0;
-    int highest = begin;
+    unsigned long long inside = 0;
+    int top = begin;
     for (int i = begin; i < end; ++i) {
-      held += counts[i];
-      if (counts[i] != 0) highest = i;
+      inside += counts[i];
+      if (counts[i] != 0) top = i;
     }
-    const int first = max(min(begin, highest + 2 - binades), 1);
-    const unsigned long long mine = held << 32 | static_cast<uint32_t>(first);
+    const int first = min(max(min(begin, top + 2 - binades), 1), latest);
+    const unsigned long long mine = inside << 32 | static_cast<uint32_t>(first);
     if (mine > best) atomicMax(&best, mine);
   }
   __syncthreads();
