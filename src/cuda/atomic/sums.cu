@@ -13,9 +13,9 @@ namespace sow::detail::cuda {
 
 namespace {
 
-constexpr int kAddThreads = 512, kAddBlocks = 2;  // per multiprocessor: all blocks run at once
-constexpr int kUnroll = 4;
-constexpr int kWriteBlocks = 4;
+// Blocks per multiprocessor: all run at once.
+constexpr int kAddBlocks = 3, kWriteBlocks = 3;
+constexpr int kAddUnroll = 4, kWriteUnroll = 2;
 constexpr int64_t kFewCounts = 4096;
 
 template <class F>
@@ -23,123 +23,40 @@ auto with_summed(DType dtype, F&& f) {
   return with_type<float16, bfloat16, float, double>(dtype, f);
 }
 
-// A batch of updates of one thread: load() starts reading them, add() adds them. So the first batch
-// is on its way while the scale is chosen.
-
-// Keys and values are two runs of memory.
-template <class T, class Key>
-struct SimpleBatch {
-  using Word = WordOf<static_cast<int>(sizeof(T))>;
-  static constexpr int kCount = kUnroll;
-  Key key[kUnroll];
-  T value[kUnroll];
-
-  __device__ void load(const SumArgs& a, int64_t begin, int64_t step, bool&) {
-    const Problem& p = a.p;
-    const Key* keys = reinterpret_cast<const Key*>(p.keys[0].data);
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t at = begin + u * step;
-      if (at >= a.units) continue;
-      key[u] = __ldcs(keys + at * p.walk.axis[0].stride[2]);
-      value[u] = p.src == nullptr ? *reinterpret_cast<const T*>(p.scalar)
-                                  : bit_cast<T>(__ldcs(reinterpret_cast<const Word*>(p.src) +
-                                                       at * p.walk.axis[0].stride[1]));
-    }
-  }
-  __device__ void add(const SumArgs& a, int first, int64_t begin, int64_t step, bool& bad) {
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t at = begin + u * step;
-      int64_t place = key[u];
-      if (at >= a.units || !is_kept(place, a.p, bad)) continue;
-      if (a.counted) atomicAdd(a.counts + place, 1u);
-      add_met_update<T>(a, first, place, value[u], static_cast<uint32_t>(at));
-    }
-  }
-};
-
-// V columns of a row, which lie side by side; V == 1: any column of any walk.
-template <class T, int V>
-struct ChunkBatch {
-  static constexpr int kCount = V > 1 ? 2 : kUnroll;
-  using Packed = Pack<T, V>;
-  int64_t place[kCount];
-  Packed value[kCount];
-
-  __device__ void load(const SumArgs& a, int64_t begin, int64_t step, bool& bad) {
-    const Problem& p = a.p;
-#pragma unroll
-    for (int u = 0; u < kCount; ++u) {
-      const int64_t at = begin + u * step;
-      place[u] = -1;
-      if (at >= a.units) continue;
-      const uint32_t position = a.chunk_divider.quotient(static_cast<uint32_t>(at)),
-                     chunk = static_cast<uint32_t>(at) - position * a.chunk_divider.divisor;
-      const Item item = decode(p, position, bad);
-      place[u] = item.place;
-      if (item.place < 0) continue;
-      if (p.src == nullptr) {
-#pragma unroll
-        for (int k = 0; k < V; ++k) value[u].at[k] = *reinterpret_cast<const T*>(p.scalar);
-      } else if constexpr (V == 1) {
-        const int64_t column = a.columns == 1 ? 0 : column_at(p, chunk).src;
-        value[u].at[0] = reinterpret_cast<const T*>(p.src)[item.src + column];
-      } else {
-        value[u] = *reinterpret_cast<const Packed*>(reinterpret_cast<const T*>(p.src) + item.src +
-                                                    chunk * V);
-      }
-    }
-  }
-  __device__ void add(const SumArgs& a, int first, int64_t begin, int64_t step, bool&) {
-#pragma unroll
-    for (int u = 0; u < kCount; ++u) {
-      const int64_t at = begin + u * step;
-      if (place[u] < 0) continue;
-      const uint32_t position = a.chunk_divider.quotient(static_cast<uint32_t>(at)),
-                     chunk = static_cast<uint32_t>(at) - position * a.chunk_divider.divisor;
-      if (a.counted && chunk == 0) atomicAdd(a.counts + place[u], 1u);
-      const int64_t cell = place[u] * a.columns + chunk * V;
-#pragma unroll
-      for (int k = 0; k < V; ++k)
-        add_update<T>(a, first, cell + k, value[u].at[k], static_cast<uint32_t>(at * V + k));
-    }
-  }
-};
-
-template <class T, class Batch>
-__device__ inline void add_batches(const SumArgs& a, uint32_t* counts) {
-  const int64_t step = grid_threads();
-  bool bad = false;
-  Batch batch;
-  int64_t begin = global_thread();
-  batch.load(a, begin, step, bad);
-  // Every block looks at the same samples, so that nobody waits for their scale.
-  const int first = scale_of_samples<T>(sampled_field<T>(a.p, threadIdx.x), a.binades, counts);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *a.first = first;
-  for (;;) {
-    batch.add(a, first, begin, step, bad);
-    begin += Batch::kCount * step;
-    if (begin >= a.units) break;
-    batch.load(a, begin, step, bad);
-  }
-  if (bad) mark_bad(a.flag);
-}
-
-// V: columns of a chunk; 1: one update at a time; 0: keys and values are two runs of memory.
-template <class T, int V>
-__global__ void __launch_bounds__(kAddThreads, kAddBlocks)
+template <class T>
+__global__ void __launch_bounds__(kThreads, kAddBlocks)
     add_updates(const __grid_constant__ SumArgs a) {
   __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
   allow_dependents();
-  if constexpr (V == 0) {
-    if (a.p.keys[0].is_int32)
-      add_batches<T, SimpleBatch<T, int32_t>>(a, counts);
-    else
-      add_batches<T, SimpleBatch<T, long long>>(a, counts);
-  } else {
-    add_batches<T, ChunkBatch<T, V>>(a, counts);
+  const Problem& p = a.p;
+  const int64_t step = grid_threads();
+  bool bad = false;
+  UpdateBatch<T, kAddUnroll> batch;
+  int64_t begin = global_thread();
+  batch.start(p, begin, step, a.updates, bad);
+  // The first batch is on its way while the scale is chosen. Every block looks at the same samples,
+  // so that nobody waits for it.
+  const int first = scale_of_samples<T>(sampled_field<T>(p, threadIdx.x), a.binades, counts);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.first = first;
+  for (;;) {
+    batch.resolve(p, bad);
+#pragma unroll
+    for (int u = 0; u < kAddUnroll; ++u) {
+      const int64_t cell = batch.cell[u];
+      if (cell < 0) continue;
+      if (a.columns == 1) {
+        if (a.counted) atomicAdd(a.counts + cell, 1u);
+        add_met_update<T>(a, first, cell, batch.value[u], static_cast<uint32_t>(begin + u * step));
+      } else {
+        if (a.counted && cell % a.columns == 0) atomicAdd(a.counts + cell / a.columns, 1u);
+        add_update<T>(a, first, cell, batch.value[u], static_cast<uint32_t>(begin + u * step));
+      }
+    }
+    begin += kAddUnroll * step;
+    if (begin >= a.updates) break;
+    batch.start(p, begin, step, a.updates, bad);
   }
+  if (bad) mark_bad(a.flag);
 }
 
 template <class T>
@@ -179,14 +96,10 @@ __device__ inline bool must_ask(const SumArgs& a, uint32_t word, T old) {
   return !a.counted && (is_minus_zero(old) || Term<T>(old).nan());
 }
 
-// Writes a cell's place and clears the cell, unless it is left to later. False where the keys must
-// be asked.
+// Writes a cell's place and clears the cell; false where that is left to the whole block.
 template <class T>
-__device__ inline bool finish_cell(const SumArgs& a, int first, bool linked, int64_t cell,
-                                   FixedPoint<T> sum, T old, T* at) {
-  const uint32_t word = linked ? a.words[cell] : 0;
-  int64_t count = 1;
-  if (a.counted) count = a.counts[a.columns == 1 ? cell : cell / a.columns];
+__device__ inline bool finish_cell(const SumArgs& a, int first, int64_t cell, FixedPoint<T> sum,
+                                   uint32_t word, uint32_t count, T old, T* at) {
   if (count == 0) return true;  // nobody came
   if (sum.is_zero() && word >> kLinkShift == 0) {
     if (must_ask(a, word, old)) {
@@ -206,8 +119,8 @@ __device__ inline bool finish_cell(const SumArgs& a, int first, bool linked, int
   }
   T out;
   if (!finish_slowly(a, first, sum, word, count, old, out)) {
-    a.long_cells[atomicAdd(&a.head->long_chains, 1u)] = static_cast<uint32_t>(cell);
-    return true;
+    a.words[cell] = word | kLong;
+    return false;
   }
   *at = out;
   clear_sum<T>(a, cell);
@@ -230,7 +143,8 @@ __device__ inline void for_each_by_block(const SumArgs& a, F&& f) {
   }
 }
 
-// All updates of a cell that too many are linked to, whether fixed point holds them or not.
+// By the whole block: all updates of a cell that too many are linked to, whether fixed point holds
+// them or not.
 template <class T>
 __device__ __noinline__ static void finish_long_chain(const SumArgs& a, int64_t cell) {
   __shared__ alignas(16) unsigned char memory[sizeof(LongAccumulator<T>)];
@@ -265,9 +179,10 @@ __device__ __noinline__ static void finish_long_chain(const SumArgs& a, int64_t 
   __syncthreads();
 }
 
-// Cells of a block whose keys must be asked who came.
+// By the whole block: those of its cells whose keys must be asked who came, and those that many
+// updates are linked to.
 template <class T>
-__device__ __noinline__ static void finish_asked(const SumArgs& a, int64_t begin, int64_t end) {
+__device__ __noinline__ static void finish_left(const SumArgs& a, int64_t begin, int64_t end) {
   for_each_by_block<T>(a, [&](int64_t cell, T value) {
     if (cell < begin || cell >= end) return;
     const uint32_t word = __ldcg(a.words + cell);
@@ -286,22 +201,24 @@ __device__ __noinline__ static void finish_asked(const SumArgs& a, int64_t begin
     finish_slowly(a, 1, FixedPoint<T>{}, word, 1, *at, out);
     *at = out;
   }
+  for (int64_t cell = begin; cell < end; ++cell) {
+    __syncthreads();
+    if ((__ldcg(a.words + cell) & kLong) != 0) finish_long_chain<T>(a, cell);
+  }
   __syncthreads();
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) write_sums(const __grid_constant__ SumArgs a) {
+__global__ void __launch_bounds__(kThreads, kWriteBlocks)
+    write_sums(const __grid_constant__ SumArgs a) {
   const int64_t begin = blockIdx.x * a.cells_per_block,
                 end = min(begin + a.cells_per_block, a.cells);
   constexpr int64_t kStep = kThreads;
-  T old[kUnroll];
-  T* place[kUnroll];
+  T old[kWriteUnroll];
   const auto load_old = [&](int64_t at) {
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (at + u * kStep >= end) continue;
-      place[u] = place_of_cell<T>(a, at + u * kStep);
-      old[u] = *place[u];
+    for (int u = 0; u < kWriteUnroll; ++u) {
+      if (at + u * kStep < end) old[u] = *place_of_cell<T>(a, at + u * kStep);
     }
   };
   int64_t at = begin + threadIdx.x;
@@ -309,43 +226,46 @@ __global__ void __launch_bounds__(kThreads) write_sums(const __grid_constant__ S
   wait_for_launch_before();
   const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
   const int first = *a.first;
-  bool asked = false;
-  for (; at < end; at += kUnroll * kStep) {
-    FixedPoint<T> sum[kUnroll];
+  bool left = false;
+  for (; at < end; at += kWriteUnroll * kStep) {
+    FixedPoint<T> sum[kWriteUnroll];
+    uint32_t word[kWriteUnroll], count[kWriteUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (at + u * kStep < end) sum[u] = load_sum<T>(a, at + u * kStep);
+    for (int u = 0; u < kWriteUnroll; ++u) {
+      const int64_t cell = at + u * kStep;
+      word[u] = 0;
+      count[u] = 1;
+      if (cell >= end) continue;
+      sum[u] = load_sum<T>(a, cell);
+      if (linked) word[u] = a.words[cell];
+      if (a.counted) count[u] = a.counts[a.columns == 1 ? cell : cell / a.columns];
     }
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
+    for (int u = 0; u < kWriteUnroll; ++u) {
       const int64_t cell = at + u * kStep;
       if (cell >= end) continue;
       if (bad) {
         clear_sum<T>(a, cell);
-        a.words[cell] = 0;
-      } else if (!finish_cell(a, first, linked, cell, sum[u], old[u], place[u])) {
-        asked = true;
+        if (linked) a.words[cell] = 0;
+      } else if (!finish_cell(a, first, cell, sum[u], word[u], count[u], old[u],
+                              place_of_cell<T>(a, cell))) {
+        left = true;
       }
     }
-    load_old(at + kUnroll * kStep);
+    load_old(at + kWriteUnroll * kStep);
   }
-  if (__syncthreads_or(asked)) finish_asked<T>(a, begin, end);
+  if (__syncthreads_or(left)) finish_left<T>(a, begin, end);
   if (a.counted && !a.counts_by_last) {
     for (int64_t of = begin / a.columns + threadIdx.x; of < end / a.columns; of += kStep)
       a.counts[of] = 0;
   }
-  // What is seldom: the last block sees to it, and leaves the head zero.
+  // What is seldom: the last block leaves the head zero.
   if (!bad && !linked && !a.counts_by_last) return;
   if (!is_last_block(&a.head->call.done)) return;
   if (a.counts_by_last) {
     for (int64_t of = threadIdx.x; of < a.cells / a.columns; of += kStep) a.counts[of] = 0;
   }
-  if (bad) {
-    if (a.reports) a.reporter.report_by_block();
-  } else {
-    const uint32_t chains = *const_cast<volatile uint32_t*>(&a.head->long_chains);
-    for (uint32_t i = 0; i < chains; ++i) finish_long_chain<T>(a, __ldcg(a.long_cells + i));
-  }
+  if (bad && a.reports) a.reporter.report_by_block();
   __syncthreads();
   if (threadIdx.x == 0) *a.head = {};
 }
@@ -370,7 +290,7 @@ double cost(const Case& c) {
   const double updates = static_cast<double>(p.positions()) * p.columns(),
                cells = static_cast<double>(cell_count(p)), words = sum_words(p);
   const double bytes = cells * 8 * words;
-  const bool cached = bytes <= static_cast<double>(c.device.l2_bytes) * 0.7;
+  const bool cached = bytes <= static_cast<double>(c.device.l2_bytes) * 0.45;
   const double waits = p.columns() == 1 ? 1 + 70 / std::sqrt(cells) : 1;
   const double each =
       p.columns() == 1 ? 0.0125 * waits * (cached ? 1 : 3) : 0.0065 * (cached ? 1 : 2);
@@ -380,7 +300,6 @@ double cost(const Case& c) {
 
 struct SumLayout {
   SumArgs args;
-  int chunk;  // columns that are added at a time; 0: keys and values are two runs
   int blocks, finish_blocks;
 };
 
@@ -394,23 +313,6 @@ void carve_zeroed(Carver& carver, SumArgs& a, int words) {
 void carve(Carver& carver, SumArgs& a) {
   a.first = carver.take<int>(1);
   a.before = carver.take<uint32_t>(a.updates);
-  a.long_cells = carver.take<uint32_t>(a.updates / a.most_chain + 1);
-}
-
-bool is_simple_problem(const Problem& p) {
-  return !p.materialised && p.outer_count == 1 && p.columns() == 1 && p.walk.rank == 1 &&
-         p.dst_keys == 1 && p.src_keys == 0;
-}
-
-// How many columns of a row can be read at a time.
-int chunk_of(const Problem& p) {
-  if (is_simple_problem(p)) return 0;
-  if (p.free.count != 1) return 1;
-  for (const int chunk : {4, 2}) {
-    if (p.row % chunk != 0 || chunk * p.width > 16) continue;
-    if (p.src == nullptr || row_alignment(p) >= chunk * p.width) return chunk;
-  }
-  return 1;
 }
 
 void lay_out(const Case& c, Plan& plan) {
@@ -435,20 +337,16 @@ void lay_out(const Case& c, Plan& plan) {
     a.low_bits = std::min(62 - bits, 50);
     a.binades = 2 * a.low_bits - FloatTraits<double>::kDigits;
   }
-  layout.chunk = chunk_of(p);
-  a.chunk_divider.set(
-      static_cast<uint32_t>(layout.chunk > 1 ? a.columns / layout.chunk : a.columns));
   a.plain_dst = p.outer_count == 1 && p.dst_keys == 1 && p.free.count == 1 &&
                 p.keys[0].scale == a.columns && (a.columns == 1 || p.row_dst == 1);
   const int64_t places = a.cells / a.columns;
   a.counts_by_last = a.counted && places <= kFewCounts;
-  a.units = a.updates / std::max(layout.chunk, 1);
   const bool side_by_side = a.columns > 1;
   a.cell_step = side_by_side ? 1 : words;
   a.word_step = side_by_side ? a.cells : 1;
-  // A thread follows a chain as long as the last block takes to look at all updates.
+  // A thread follows a chain as long as a block takes to look at all updates.
   a.most_chain = static_cast<int>(64 + a.updates / 2048);
-  layout.blocks = blocks_for(a.units, kAddThreads, kAddBlocks * c.device.processors);
+  layout.blocks = blocks_for(a.updates, kThreads, kAddBlocks * c.device.processors);
   layout.finish_blocks = blocks_for(a.cells, kThreads, kWriteBlocks * c.device.processors);
   a.cells_per_block = (a.cells + layout.finish_blocks - 1) / layout.finish_blocks;
   if (a.counted && !a.counts_by_last)
@@ -464,21 +362,9 @@ void lay_out(const Case& c, Plan& plan) {
   plan.set_layout(layout);
 }
 
-template <class T, int V>
-void add_all(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
-  add_updates<T, V><<<static_cast<unsigned>(layout.blocks), kAddThreads, 0, launch.stream>>>(a);
-}
-
 template <class T>
 void run_as(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
-  if (layout.chunk == 0)
-    add_all<T, 0>(launch, layout, a);
-  else if (layout.chunk == 1)
-    add_all<T, 1>(launch, layout, a);
-  else if (layout.chunk == 2)
-    add_all<T, 2>(launch, layout, a);
-  else if constexpr (sizeof(T) < 8)
-    add_all<T, 4>(launch, layout, a);
+  add_updates<T><<<static_cast<unsigned>(layout.blocks), kThreads, 0, launch.stream>>>(a);
   launch_dependent<write_sums<T>>(launch, layout.finish_blocks, kThreads, a);
   check_launch("sums");
 }

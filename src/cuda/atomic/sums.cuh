@@ -15,22 +15,20 @@ namespace sow::detail::cuda {
 // such update knows the one before it.
 inline constexpr uint32_t kSawPlusZero = 1, kSawMinusZero = 2;
 inline constexpr uint32_t kAsked = 4, kCame = 8;  // of cells whose keys must be asked who came
-inline constexpr int kLinkShift = 4;
+inline constexpr uint32_t kLong = 16;             // more are linked than one thread should follow
+inline constexpr int kLinkShift = 5;
 inline constexpr int64_t kMostUpdates = int64_t{1} << (32 - kLinkShift);
 
 struct SumHead {
   CallHead call;    // its flag is for calls that are given no other
   uint32_t linked;  // some cell has a word
-  uint32_t long_chains;
 };
 
 struct SumArgs {
   Problem p;
-  FastDivider chunk_divider;  // of a row's chunks
-  int binades;                // of the fixed-point range: few enough that all updates fit a cell
-  int low_bits;               // of two words, those in the first
+  int binades;   // of the fixed-point range: few enough that all updates fit a cell
+  int low_bits;  // of two words, those in the first
   int64_t updates, cells, columns;
-  int64_t units;  // chunks of updates that a thread takes at a time
   int64_t cells_per_block;
   bool mean, counted;  // counts say who came, where the old value does not count or a mean is asked
   bool plain_dst;      // cells lie as the destination does
@@ -42,7 +40,6 @@ struct SumArgs {
   uint32_t* words;
   uint32_t* counts;  // by place
   uint32_t* before;  // by update: the word of its cell when it was linked
-  uint32_t* long_cells;
   int most_chain;
   Flag* flag;
   bool reports;  // bad keys, by the reporter

@@ -81,32 +81,69 @@ __device__ inline void for_each_simple_update(const Problem& p, bool& bad, Wants
   }
 }
 
-// Any walk and any columns.
-template <class T, int Unroll, class Wants, class F>
-__device__ inline void for_each_walked_update(const Problem& p, bool& bad, Wants wants, F&& f) {
-  const int64_t columns = p.free.count * p.row, step = grid_threads();
-  const int64_t total = p.outer_count * p.item_count * columns;
-  for (int64_t first = global_thread(); first < total; first += Unroll * step) {
-    int64_t cell[Unroll], src[Unroll];
-    T value[Unroll];
+// Updates of one thread by their numbers (position x column): start() asks for all their keys and
+// values, resolve() looks at the keys. Neighbouring threads take neighbouring columns.
+template <class T, int N>
+struct UpdateBatch {
+  int64_t cell[N];  // after resolve(); -1: left out
+  int64_t key[N];
+  T value[N];
+  bool decoded;  // start() did it all
+
+  __device__ void start(const Problem& p, int64_t first, int64_t step, int64_t total, bool& bad) {
+    const int64_t columns = p.free.count * p.row;
+    decoded = p.place_table != nullptr || p.dst_keys != 1 || p.src_keys != 0;
 #pragma unroll
-    for (int u = 0; u < Unroll; ++u) {
+    for (int u = 0; u < N; ++u) {
       const int64_t at = first + u * step;
       cell[u] = -1;
       if (at >= total) continue;
-      const int64_t position = columns == 1 ? at : at / columns, column = at - position * columns;
-      const Item item = decode(p, position, bad);
-      if (item.place < 0 || !wants(item.place * columns + column)) continue;
-      cell[u] = item.place * columns + column;
-      src[u] = item.src + (columns == 1 ? 0 : column_at(p, column).src);
+      int64_t position = at, column = 0;
+      if (columns != 1) {
+        position = total <= INT32_MAX ? p.column_divider.quotient(static_cast<uint32_t>(at))
+                                      : at / columns;
+        column = at - position * columns;
+      }
+      const int64_t src = columns == 1 ? 0 : column_at(p, column).src;
+      if (decoded) {
+        const Item item = decode_any(p, position, bad);
+        if (item.place < 0) continue;
+        cell[u] = item.place * columns + column;
+        value[u] = load_value<T>(p, item.src + src);
+        continue;
+      }
+      int64_t offsets[3] = {};
+      walk_to(p.walk, position, 3, offsets);
+      key[u] = p.keys[0].is_int32
+                   ? static_cast<int64_t>(
+                         __ldg(reinterpret_cast<const int32_t*>(p.keys[0].data) + offsets[2]))
+                   : static_cast<int64_t>(
+                         __ldg(reinterpret_cast<const long long*>(p.keys[0].data) + offsets[2]));
+      value[u] = load_value<T>(p, offsets[1] + src);
+      cell[u] = outer_of(p, position) * p.keys[0].extent * columns + column;
     }
+  }
+  __device__ void resolve(const Problem& p, bool& bad) {
+    if (decoded) return;
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      if (cell[u] < 0) continue;
+      cell[u] = is_kept(key[u], p, bad) ? cell[u] + key[u] * (p.free.count * p.row) : -1;
+    }
+  }
+};
+
+// Any walk and any columns.
+template <class T, int Unroll, class Wants, class F>
+__device__ inline void for_each_walked_update(const Problem& p, bool& bad, Wants wants, F&& f) {
+  const int64_t total = p.outer_count * p.item_count * p.free.count * p.row;
+  for (int64_t first = global_thread(); first < total; first += Unroll * grid_threads()) {
+    UpdateBatch<T, Unroll> batch;
+    batch.start(p, first, grid_threads(), total, bad);
+    batch.resolve(p, bad);
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
-      if (cell[u] >= 0) value[u] = load_value<T>(p, src[u]);
-    }
-#pragma unroll
-    for (int u = 0; u < Unroll; ++u) {
-      if (cell[u] >= 0) f(cell[u], value[u]);
+      if (batch.cell[u] >= 0 && wants(batch.cell[u])) f(batch.cell[u], batch.value[u]);
     }
   }
 }

@@ -148,6 +148,8 @@ Problem make_problem(const Transfer& t, const Canonical& canonical) {
   }
   p.places = p.outer_count;
   for (const IndexOperand& index : t.dst_index) p.places *= index.extent;
+  if (p.columns() <= INT32_MAX && p.columns() > 0)
+    p.column_divider.set(static_cast<uint32_t>(p.columns()));
   if (p.item_count <= INT32_MAX) p.item_divider.set(static_cast<uint32_t>(p.item_count));
   if (!fits) return bound(p, t);
   int k = 0;

@@ -78,8 +78,9 @@ struct Problem {
 
   int64_t outer_count = 1, item_count = 1;
   FastDivider item_divider;
-  Walk free;           // slots 0 and 1 alone
-  int64_t places = 1;  // what positions may meet in: outer x the extents of dst's keys
+  FastDivider column_divider;  // by columns, where they are so few
+  Walk free;                   // slots 0 and 1 alone
+  int64_t places = 1;          // what positions may meet in: outer x the extents of dst's keys
   int64_t row = 1, row_dst = 0, row_src = 0;
 
   DType dtype = DType::float32;
