@@ -161,9 +161,9 @@ double cost(const Case& c) {
   const double elements = static_cast<double>(p.positions()) * p.columns(),
                bytes = cell_count(p) * double(cell_bytes(p));
   const double cells = 3 * bytes / kBytesPerNs;
-  if (is_shared(p)) return 4 * kLaunchNs + kCheckedCallNs + 20000 + elements * 0.004;
+  if (is_shared(p)) return 2 * kLaunchNs + 6000 + elements * 0.004;
   const double each = bytes <= static_cast<double>(c.device.l2_bytes) / 2 ? 0.009 : 0.02;
-  return 4 * kLaunchNs + kCheckedCallNs + cells + elements * each;
+  return 2 * kLaunchNs + 1000 + cells + elements * each;
 }
 
 struct CellMemory {

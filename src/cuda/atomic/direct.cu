@@ -91,7 +91,7 @@ double cost(const Case& c) {
   const double updates = static_cast<double>(p.positions());
   const bool cached =
       static_cast<double>(p.places) * p.width <= static_cast<double>(c.device.l2_bytes) / 2;
-  return 4 * kLaunchNs + kCheckedCallNs + updates * (cached ? 0.014 : 0.018);
+  return 2 * kLaunchNs + kCheckedCallNs + updates * (cached ? 0.014 : 0.018);
 }
 
 template <class T>

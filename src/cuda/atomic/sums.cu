@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
   const Problem& p = a.p;
   const int64_t step = grid_threads();
   bool bad = false;
-  UpdateBatch<T, kAddUnroll> batch;
+  UpdateBatch<T, kAddUnroll, int> batch;
   int64_t begin = global_thread();
   batch.start(p, begin, step, a.updates, bad);
   // The first batch is on its way while the scale is chosen. Every block looks at the same samples,
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
     batch.resolve(p, bad);
 #pragma unroll
     for (int u = 0; u < kAddUnroll; ++u) {
-      const int64_t cell = batch.cell[u];
+      const int cell = batch.cell[u];
       if (cell < 0) continue;
       if (a.columns == 1) {
         if (a.counted) atomicAdd(a.counts + cell, 1u);
@@ -96,50 +96,64 @@ __device__ inline bool must_ask(const SumArgs& a, uint32_t word, T old) {
   return !a.counted && (is_minus_zero(old) || Term<T>(old).nan());
 }
 
-// Writes a cell's place and clears the cell; false where that is left to the whole block.
+// Writes a cell's place and clears the cell; or says what it is left to.
+enum class Finished { yes, asked, long_chain };
 template <class T>
-__device__ inline bool finish_cell(const SumArgs& a, int first, int64_t cell, FixedPoint<T> sum,
-                                   uint32_t word, uint32_t count, T old, T* at) {
-  if (count == 0) return true;  // nobody came
+__device__ inline Finished finish_cell(const SumArgs& a, int first, int64_t cell, FixedPoint<T> sum,
+                                       uint32_t word, uint32_t count, T old, T* at) {
+  if (count == 0) return Finished::yes;  // nobody came
   if (sum.is_zero() && word >> kLinkShift == 0) {
     if (must_ask(a, word, old)) {
       a.words[cell] = word | kAsked;
-      return false;
+      return Finished::asked;
     }
-    if (!a.counted && word == 0) return true;  // nobody came, or it changes nothing
+    if (!a.counted && word == 0) return Finished::yes;  // nobody came, or it changes nothing
   }
-  if (word >> kLinkShift == 0 && (!a.p.include_self || Term<T>(old).finite())) {
+  if (!a.p.include_self || Term<T>(old).finite()) {
     T out;
-    if (finish_quickly(a, first, sum, count, old, out)) {
+    if (finish_quickly(a, first, sum, word, count, old, out)) {
       *at = out;
       clear_sum<T>(a, cell);
       if (word != 0) a.words[cell] = 0;
-      return true;
+      return Finished::yes;
     }
   }
   T out;
   if (!finish_slowly(a, first, sum, word, count, old, out)) {
     a.words[cell] = word | kLong;
-    return false;
+    return Finished::long_chain;
   }
   *at = out;
   clear_sum<T>(a, cell);
   if (word != 0) a.words[cell] = 0;
-  return true;
+  return Finished::yes;
 }
 
-// Calls f(cell, value) for every update that is kept, by one block.
+// Calls f(cell, value) for every update that is kept, of one column or (-1) of all, by one block.
 template <class T, class F>
-__device__ inline void for_each_by_block(const SumArgs& a, F&& f) {
-  for (int64_t update = threadIdx.x; update < a.updates; update += blockDim.x) {
-    const int64_t position = a.columns == 1 ? update : update / a.columns,
-                  column = update - position * a.columns;
-    bool bad = false;
-    const Item item = decode_any(a.p, position, bad);
-    if (item.place < 0) continue;
-    const T value =
-        load_value<T>(a.p, item.src + (a.columns == 1 ? 0 : column_at(a.p, column).src));
-    f(item.place * a.columns + column, a.p.negate ? flip_sign(value) : value);
+__device__ inline void for_each_by_block(const SumArgs& a, int64_t column, F&& f) {
+  constexpr int kUnroll = 4;
+  const int64_t step = blockDim.x, count = column < 0 ? a.updates : a.updates / a.columns;
+  for (int64_t first = threadIdx.x; first < count; first += kUnroll * step) {
+    int64_t cell[kUnroll];
+    T value[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t at = first + u * step;
+      cell[u] = -1;
+      if (at >= count) continue;
+      const int64_t position = column >= 0 || a.columns == 1 ? at : at / a.columns,
+                    of = column >= 0 ? column : at - position * a.columns;
+      bool bad = false;
+      const Item item = decode_any(a.p, position, bad);
+      if (item.place < 0) continue;
+      cell[u] = item.place * a.columns + of;
+      value[u] = load_value<T>(a.p, item.src + (a.columns == 1 ? 0 : column_at(a.p, of).src));
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (cell[u] >= 0) f(cell[u], a.p.negate ? flip_sign(value[u]) : value[u]);
+    }
   }
 }
 
@@ -152,7 +166,7 @@ __device__ __noinline__ static void finish_long_chain(const SumArgs& a, int64_t 
   LongAccumulator<T>& all = *reinterpret_cast<LongAccumulator<T>*>(memory);
   LongAccumulator<T> mine;
   unsigned long long came = 0;
-  for_each_by_block<T>(a, [&](int64_t of, T value) {
+  for_each_by_block<T>(a, cell % a.columns, [&](int64_t of, T value) {
     if (of != cell) return;
     ++came;
     mine.add(value);
@@ -179,11 +193,10 @@ __device__ __noinline__ static void finish_long_chain(const SumArgs& a, int64_t 
   __syncthreads();
 }
 
-// By the whole block: those of its cells whose keys must be asked who came, and those that many
-// updates are linked to.
+// By the whole block: those of its cells whose keys must be asked who came.
 template <class T>
-__device__ __noinline__ static void finish_left(const SumArgs& a, int64_t begin, int64_t end) {
-  for_each_by_block<T>(a, [&](int64_t cell, T value) {
+__device__ __noinline__ static void finish_asked(const SumArgs& a, int64_t begin, int64_t end) {
+  for_each_by_block<T>(a, -1, [&](int64_t cell, T value) {
     if (cell < begin || cell >= end) return;
     const uint32_t word = __ldcg(a.words + cell);
     if ((word & kAsked) != 0 && Term<T>(value).magnitude() != 0) a.words[cell] = word | kCame;
@@ -201,11 +214,27 @@ __device__ __noinline__ static void finish_left(const SumArgs& a, int64_t begin,
     finish_slowly(a, 1, FixedPoint<T>{}, word, 1, *at, out);
     *at = out;
   }
-  for (int64_t cell = begin; cell < end; ++cell) {
-    __syncthreads();
-    if ((__ldcg(a.words + cell) & kLong) != 0) finish_long_chain<T>(a, cell);
-  }
   __syncthreads();
+}
+
+template <class T>
+__device__ __noinline__ static void finish_long_chains(const SumArgs& a, int64_t begin,
+                                                       int64_t end) {
+  __shared__ unsigned long long next;
+  for (int64_t from = begin; from < end;) {
+    if (threadIdx.x == 0) next = static_cast<unsigned long long>(end);
+    __syncthreads();
+    for (int64_t cell = from + threadIdx.x; cell < end; cell += blockDim.x) {
+      if ((__ldcg(a.words + cell) & kLong) == 0) continue;
+      atomicMin(&next, static_cast<unsigned long long>(cell));
+      break;
+    }
+    __syncthreads();
+    const auto cell = static_cast<int64_t>(next);
+    __syncthreads();
+    if (cell < end) finish_long_chain<T>(a, cell);
+    from = cell + 1;
+  }
 }
 
 template <class T>
@@ -226,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
   wait_for_launch_before();
   const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
   const int first = *a.first;
-  bool left = false;
+  bool asked = false, chained = false;
   for (; at < end; at += kWriteUnroll * kStep) {
     FixedPoint<T> sum[kWriteUnroll];
     uint32_t word[kWriteUnroll], count[kWriteUnroll];
@@ -247,14 +276,17 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
       if (bad) {
         clear_sum<T>(a, cell);
         if (linked) a.words[cell] = 0;
-      } else if (!finish_cell(a, first, cell, sum[u], word[u], count[u], old[u],
-                              place_of_cell<T>(a, cell))) {
-        left = true;
+      } else {
+        const Finished finished = finish_cell(a, first, cell, sum[u], word[u], count[u], old[u],
+                                              place_of_cell<T>(a, cell));
+        asked = asked || finished == Finished::asked;
+        chained = chained || finished == Finished::long_chain;
       }
     }
     load_old(at + kWriteUnroll * kStep);
   }
-  if (__syncthreads_or(left)) finish_left<T>(a, begin, end);
+  if (__syncthreads_or(asked)) finish_asked<T>(a, begin, end);
+  if (__syncthreads_or(chained)) finish_long_chains<T>(a, begin, end);
   if (a.counted && !a.counts_by_last) {
     for (int64_t of = begin / a.columns + threadIdx.x; of < end / a.columns; of += kStep)
       a.counts[of] = 0;
@@ -345,7 +377,7 @@ void lay_out(const Case& c, Plan& plan) {
   a.cell_step = side_by_side ? 1 : words;
   a.word_step = side_by_side ? a.cells : 1;
   // A thread follows a chain as long as a block takes to look at all updates.
-  a.most_chain = static_cast<int>(64 + a.updates / 2048);
+  a.most_chain = static_cast<int>(64 + p.positions() / 4096);
   layout.blocks = blocks_for(a.updates, kThreads, kAddBlocks * c.device.processors);
   layout.finish_blocks = blocks_for(a.cells, kThreads, kWriteBlocks * c.device.processors);
   a.cells_per_block = (a.cells + layout.finish_blocks - 1) / layout.finish_blocks;

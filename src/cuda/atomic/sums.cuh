@@ -122,14 +122,17 @@ __device__ inline void add_update(const SumArgs& a, int first, int64_t cell, T g
     link_update(a, cell, value, update);
 }
 
-// As add_update, where a whole warp may meet in one cell: then one lane adds for all.
+// As add_update, where neighbouring lanes may meet: the last of a run of one cell adds for all of
+// it, if there are many such.
 template <class T>
-__device__ inline void add_met_update(const SumArgs& a, int first, int64_t cell, T given,
+__device__ inline void add_met_update(const SumArgs& a, int first, int cell, T given,
                                       uint32_t update) {
-  const unsigned lanes = __activemask();
-  const int leader = __ffs(static_cast<int>(lanes)) - 1;
-  if (lanes != ~0u || !__all_sync(lanes, cell == __shfl_sync(lanes, cell, leader)))
-    return add_update(a, first, cell, given, update);
+  constexpr int kFewMeet = 6;
+  if (__activemask() != ~0u) return add_update(a, first, cell, given, update);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const bool starts = __shfl_up_sync(~0u, cell, 1) != cell || lane == 0;
+  const uint32_t heads = __ballot_sync(~0u, starts);
+  if (32 - __popc(heads) < kFewMeet) return add_update(a, first, cell, given, update);
   const T value = a.p.negate ? flip_sign(given) : given;
   FixedPoint<T> amount;
   if (!to_fixed_point(a, first, value, amount)) {
@@ -137,12 +140,17 @@ __device__ inline void add_met_update(const SumArgs& a, int first, int64_t cell,
     amount = {};
   }
   __syncwarp();
+  const int run = 31 - __clz(static_cast<int>(heads & (~0u >> (31 - lane))));  // where it starts
 #pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) {
-    amount.low += __shfl_xor_sync(~0u, amount.low, apart);
-    if constexpr (kSumWordsOf<T> == 2) amount.high += __shfl_xor_sync(~0u, amount.high, apart);
+  for (int apart = 1; apart < 32; apart *= 2) {
+    const long long low = __shfl_up_sync(~0u, amount.low, apart);
+    if (lane - apart >= run) amount.low += low;
+    if constexpr (kSumWordsOf<T> == 2) {
+      const long long high = __shfl_up_sync(~0u, amount.high, apart);
+      if (lane - apart >= run) amount.high += high;
+    }
   }
-  if (static_cast<int>(threadIdx.x % 32) == leader) add_fixed_point(a, cell, amount);
+  if (lane == 31 || (heads >> (lane + 1) & 1) != 0) add_fixed_point(a, cell, amount);
 }
 
 // The value of an update by its number, as it is added.
@@ -161,15 +169,24 @@ __device__ inline double power_of_two(int exponent) {
                                             : uint64_t{1} << (exponent + 1074));
 }
 
-// The result of a sum that fixed point holds whole, where float64 arithmetic can tell it.
+// The result of a cell that few updates are linked to, where float64 arithmetic can tell it.
 template <class T>
-__device__ inline bool finish_quickly(const SumArgs& a, int first, FixedPoint<T> sum, int64_t count,
-                                      T old, T& out) {
+__device__ inline bool finish_quickly(const SumArgs& a, int first, FixedPoint<T> sum, uint32_t word,
+                                      int64_t count, T old, T& out) {
+  constexpr int kFewLinks = 8;
   const SumFold<T> fold = {a.p.include_self, false, a.mean};
   const int unit_exponent = FloatTraits<T>::kUnitExponent + first - 1;
+  uint32_t link = word >> kLinkShift;
   if constexpr (kSumWordsOf<T> == 1) {
     const double unit = power_of_two(unit_exponent);
     double least = __ll2double_rd(sum.low) * unit, most = __ll2double_ru(sum.low) * unit;
+    for (int i = 0; link != 0 && i < kFewLinks; ++i) {
+      const double value = widen(value_of_update<T>(a, link - 1));
+      least = __dadd_rd(least, value);
+      most = __dadd_ru(most, value);
+      link = __ldcg(a.before + link - 1);
+    }
+    if (link != 0) return false;
     if (a.p.include_self) {
       least = __dadd_rd(least, widen(old));
       most = __dadd_ru(most, widen(old));
@@ -183,7 +200,11 @@ __device__ inline bool finish_quickly(const SumArgs& a, int first, FixedPoint<T>
     parts.add(static_cast<double>(sum.high & ((1ll << 30) - 1)) *
               power_of_two(unit_exponent + a.low_bits));
     parts.add(static_cast<double>(sum.low) * power_of_two(unit_exponent));
-    return fold.finish_partial(parts, old, count, out);
+    for (int i = 0; link != 0 && i < kFewLinks; ++i) {
+      parts.add(value_of_update<T>(a, link - 1));
+      link = __ldcg(a.before + link - 1);
+    }
+    return link == 0 && fold.finish_partial(parts, old, count, out);
   }
 }
 

@@ -35,7 +35,7 @@ bool supports(const Case& c) {
 double cost_small(const Case& c) {
   const Problem& p = c.problem;
   const double bytes = 3.0 * static_cast<double>(p.positions() * p.columns()) * p.width;
-  return kLaunchNs + 3000 + (p.columns() == 1 ? 0 : 1500 + 8 * bytes / kBytesPerNs);
+  return kLaunchNs + 3000 + (p.columns() == 1 ? 0 : 2500 + 8 * bytes / kBytesPerNs);
 }
 
 double cost(const Case& c) {

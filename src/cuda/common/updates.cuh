@@ -83,16 +83,19 @@ __device__ inline void for_each_simple_update(const Problem& p, bool& bad, Wants
 
 // Updates of one thread by their numbers (position x column): start() asks for all their keys and
 // values, resolve() looks at the keys. Neighbouring threads take neighbouring columns.
-template <class T, int N>
+template <class T, int N, class Cell = int64_t>
 struct UpdateBatch {
-  int64_t cell[N];  // after resolve(); -1: left out
+  Cell cell[N];  // after resolve(); -1: left out
   int64_t key[N];
   T value[N];
-  bool decoded;  // start() did it all
 
+  // Whether start() does it all.
+  __device__ static bool decodes(const Problem& p) {
+    return p.place_table != nullptr || p.dst_keys != 1 || p.src_keys != 0;
+  }
   __device__ void start(const Problem& p, int64_t first, int64_t step, int64_t total, bool& bad) {
     const int64_t columns = p.free.count * p.row;
-    decoded = p.place_table != nullptr || p.dst_keys != 1 || p.src_keys != 0;
+    const bool decoded = decodes(p);
 #pragma unroll
     for (int u = 0; u < N; ++u) {
       const int64_t at = first + u * step;
@@ -108,7 +111,7 @@ struct UpdateBatch {
       if (decoded) {
         const Item item = decode_any(p, position, bad);
         if (item.place < 0) continue;
-        cell[u] = item.place * columns + column;
+        cell[u] = static_cast<Cell>(item.place * columns + column);
         value[u] = load_value<T>(p, item.src + src);
         continue;
       }
@@ -120,15 +123,17 @@ struct UpdateBatch {
                    : static_cast<int64_t>(
                          __ldg(reinterpret_cast<const long long*>(p.keys[0].data) + offsets[2]));
       value[u] = load_value<T>(p, offsets[1] + src);
-      cell[u] = outer_of(p, position) * p.keys[0].extent * columns + column;
+      cell[u] = static_cast<Cell>(outer_of(p, position) * p.keys[0].extent * columns + column);
     }
   }
   __device__ void resolve(const Problem& p, bool& bad) {
-    if (decoded) return;
+    if (decodes(p)) return;
 #pragma unroll
     for (int u = 0; u < N; ++u) {
       if (cell[u] < 0) continue;
-      cell[u] = is_kept(key[u], p, bad) ? cell[u] + key[u] * (p.free.count * p.row) : -1;
+      cell[u] = is_kept(key[u], p, bad)
+                    ? static_cast<Cell>(cell[u] + key[u] * (p.free.count * p.row))
+                    : -1;
     }
   }
 };

@@ -83,6 +83,6 @@ inline constexpr double kLaunchNs = 2500;
 // What a call costs beside its strategy's launches where keys are checked by launches of their own.
 inline constexpr double kCheckedCallNs = 4000;
 // One launch that takes no longer is quicker than any two.
-inline constexpr double kSmallCallNs = 8000;
+inline constexpr double kSmallCallNs = 6000;
 
 }  // namespace sow::detail::cuda
