@@ -41,8 +41,9 @@
 //   ordered                       spread of exponents in a row tile, CheckedSum rows of one part,
 //                                 of two parts, long; segments in chunks: long partial sums
 //   reference                     long
-//   CUDA                          fixed point and limbs in shared memory and by atomics (bins,
-//                                 limbs, partition), CheckedSum and long (block, ordered)
+//   CUDA                          fixed point in global memory, what it does not hold linked to its
+//                                 cell (sums); fixed point and limbs in shared memory (bins,
+//                                 partition); CheckedSum and long (block, ordered)
 #pragma once
 
 #include "core/exact/exact_checked.h"

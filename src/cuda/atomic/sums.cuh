@@ -96,19 +96,18 @@ __device__ __noinline__ static void link_update(const SumArgs& a, int64_t cell, 
   const Term<T> term(value);
   uint32_t* word = a.words + cell;
   a.head->linked = 1;
-  uint32_t seen = *const_cast<volatile uint32_t*>(word);
   if (term.magnitude() == 0) {
+    const uint32_t seen = *const_cast<volatile uint32_t*>(word);
     const uint32_t bit = term.negative() ? kSawMinusZero : kSawPlusZero;
     if ((seen & bit) == 0) atomicOr(word, bit);
     return;
   }
-  for (;;) {
-    a.before[update] = seen >> kLinkShift;
-    const uint32_t wanted = (update + 1) << kLinkShift | (seen & ((1u << kLinkShift) - 1));
-    const uint32_t found = atomicCAS(word, seen, wanted);
-    if (found == seen) return;
-    seen = found;
-  }
+  // An exchange never fails, however many meet here; whoever takes the zeros' bits away puts them
+  // back.
+  constexpr uint32_t kZeros = kSawPlusZero | kSawMinusZero;
+  const uint32_t seen = atomicExch(word, (update + 1) << kLinkShift);
+  a.before[update] = seen >> kLinkShift;
+  if ((seen & kZeros) != 0) atomicOr(word, seen & kZeros);
 }
 
 template <class T>
