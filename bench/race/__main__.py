@@ -20,7 +20,7 @@ from typing import Any
 from . import behind, look, machine, report, table
 from .cases import Case, all_cases
 from .contender import ISAS, Contender
-from .device_cases import PEERS, device_cases
+from .device_cases import PEERS, device_cases, device_grid
 from .grid import sample
 from .peers import NAMES, TITLES
 from .run import DEVICE, FULL, QUICK, Budget, Race, is_crossed
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="PATTERN", action="append", default=[],
                         help="only cases whose name or group contains this; * and ? stand for anything; several are united; --list shows what is left")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the arrays lie")
-    parser.add_argument("--sample", type=int, metavar="N", help="only so many cases of the grid, the same on every machine")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many cases of the grid, the same on every machine; on a GPU the grid is raced only when asked for")
     parser.add_argument("--isa", choices=tuple(ISAS), default="", help="hold every library to an instruction set")
     parser.add_argument("--peers", metavar="NAMES", default="",
                         help=f"who takes part beside sow, separated by commas (default: all of {', '.join(OTHERS)} that are installed)")
@@ -117,7 +117,10 @@ def start(names: list[str], options: argparse.Namespace, contenders: list[Conten
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
-    cases = device_cases() if options.device == "cuda" else all_cases(options.quick, options.threads)
+    on_device = options.device == "cuda"
+    cases = device_cases() if on_device else all_cases(options.quick, options.threads)
+    if on_device and (options.only or options.sample is not None or options.list):
+        cases += device_grid()
     if not options.only:
         return cases
 

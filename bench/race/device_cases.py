@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .cases import BYTES, INDEX_BYTES, Case, along, diagonal, masked, product, rows
+from .grid import moves, shapes, words
 
 PEERS = ("sow", "torch", "jax", "cupy")
 
@@ -62,6 +63,28 @@ def elements(own: dict[str, Any]) -> Iterator[Case]:
     yield rows("elements add f16 2^26 to 1024", n, 1, 1024, "add", dtype="float16", limit=0.5e-3, **own)
     # JAX and CuPy take 2.2 s for 1024 places (H200, 2026-11-15), and longer the fewer there are.
     yield rows("elements add f16 2^26 to 8", n, 1, 8, "add", dtype="float16", limit=0.5e-3, peers=("sow", "torch"), **own)
+
+
+# What the grid varies: one thing at a time away from sums of float32 with uniform keys.
+GRID_TYPES = ("float64", "bfloat16", "float16", "int64")
+GRID_MIDDLE = (100_000, 10_000_000)  # where types, reductions and indices are varied
+
+
+def device_grid() -> Iterator[Case]:
+    """Every shape of the grid in sizes from 10^3 to 10^8, beside PyTorch alone: the others take minutes to compile it."""
+    for size in (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000):
+        changes = [("add", "float32", "uniform")]
+        if size in GRID_MIDDLE:
+            changes += [(reduce, "float32", "uniform") for reduce in ("mean", "amax", "mul", "assign")]
+            changes += [("add", dtype, "uniform") for dtype in GRID_TYPES]
+            changes += [("add", "float32", index) for index in ("zipf", "sorted", "one")]
+        for where, build in shapes(size):
+            for reduce, dtype, index in changes:
+                yield build(words(where, size, reduce, dtype, index, 0), reduce, group=f"grid, {where}", x=size, dtype=dtype,
+                            index=index, peers=("sow", "torch"))
+        for where, build in moves(size):
+            yield build(words(where, size, "assign", "float32", "uniform", 0), "assign", group=f"grid, {where}", x=size,
+                        peers=("sow", "torch"))
 
 
 def device_cases() -> list[Case]:

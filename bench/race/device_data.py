@@ -14,6 +14,8 @@ SHOWN = 1 << 18  # of a larger result every n-th element is compared
 
 def draw(shape: tuple[int, ...], case: Case) -> torch.Tensor:
     values = torch.randn(shape, device="cuda")
+    if case.dtype in ("int32", "int64", "uint8"):
+        return (values * 20).abs().to(getattr(torch, case.dtype))
     if case.values == "wide":
         values = torch.ldexp(values, torch.randint(-60, 60, shape, device="cuda", dtype=torch.int32))
     return values.to(getattr(torch, case.dtype))
@@ -22,7 +24,13 @@ def draw(shape: tuple[int, ...], case: Case) -> torch.Tensor:
 def keys(shape: tuple[int, ...], extent: int, how: str) -> torch.Tensor:
     if how == "distinct":
         return torch.randperm(extent, device="cuda")[: product(shape)].reshape(shape)
+    if how == "one":
+        return torch.full(shape, extent // 3, device="cuda")
+    if how == "zipf":  # a few places that many meet in, and many that few do
+        return (extent * torch.rand(shape, device="cuda") ** 4).long()
     drawn = torch.randint(0, extent, shape, device="cuda")
+    if how == "sorted":
+        return drawn.reshape(-1).sort()[0].reshape(shape)
     if how == "hot":
         drawn[torch.rand(shape, device="cuda") < 0.5] = 0
     return drawn
@@ -39,6 +47,9 @@ def make(case: Case) -> dict[str, torch.Tensor]:
     elif case.kind == "along":
         arrays["index"] = keys(case.items, case.shape[case.axis], case.index)
         arrays["src"] = draw(case.items, case)
+    elif case.kind == "gather":
+        arrays["index"] = keys(case.items, case.shape[max(case.axis, 0)], case.index)
+        arrays["src"] = draw((1,), case)  # nobody's
     elif case.kind == "nd":
         arrays["index"] = keys(case.items, min(case.shape[:2]), case.index)
         arrays["src"] = draw(case.items[:1] + case.shape[2:], case)
@@ -65,8 +76,12 @@ def flat_places(case: Case, index: torch.Tensor) -> tuple[torch.Tensor, int]:
         return index, case.shape[0]
     if case.kind == "nd":
         return index[:, 0] * case.shape[1] + index[:, 1], case.shape[0] * case.shape[1]
-    lines = torch.arange(case.items[0], device="cuda")[:, None] * case.shape[1]
-    return (index + lines).reshape(-1), product(case.shape)
+    flat = torch.zeros((1,) * index.dim(), dtype=torch.int64, device="cuda")
+    for d in range(index.dim()):
+        own = [-1 if k == d else 1 for k in range(index.dim())]
+        at = index if d == case.axis else torch.arange(case.items[d], device="cuda").view(own)
+        flat = flat + at * product(case.shape[d + 1 :])
+    return flat.reshape(-1), product(case.shape)
 
 
 def bounds(case: Case, arrays: dict[str, torch.Tensor]) -> tuple[Any, str]:
@@ -75,12 +90,13 @@ def bounds(case: Case, arrays: dict[str, torch.Tensor]) -> tuple[Any, str]:
     Peers round at every step, so the magnitudes of the terms count; of a product, its own. Where several
     updates are assigned to one place, peers leave open who wins.
     """
-    if case.kind in ("masked", "diagonal", "cache") or case.reduce in ("amax", "amin"):
+    if case.kind in ("masked", "diagonal", "cache", "gather") or case.reduce in ("amax", "amin"):
         return None, "value"
     to, places = flat_places(case, arrays["index"])
     width = product(case.shape) // places
     counts = torch.zeros(places, device="cuda").index_add_(0, to, torch.ones(1, device="cuda").expand(to.shape))
-    epsilon = torch.finfo(arrays["x"].dtype).eps
+    whole = not arrays["x"].dtype.is_floating_point
+    epsilon = 0.0 if whole else torch.finfo(arrays["x"].dtype).eps
     if case.reduce == "assign":
         allowed = torch.where(counts > 1, float("inf"), 0.0)[:, None].expand(-1, width)
         return shown(allowed)[0], "value"
