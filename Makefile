@@ -35,11 +35,11 @@ python:
 	  --force-reinstall --config-settings=cmake.define.SOW_PREFIX="$(CURDIR)/build/stage" .
 
 test:
-	@scripts/setup build test lint python $(if $(wildcard pyproject.toml),peers)
+	@scripts/setup build test lint python
 	@.venv/bin/python scripts/test
 
 test-long:
-	@scripts/setup build test browser lint python $(if $(wildcard pyproject.toml),peers)
+	@scripts/setup build test browser lint python
 	@.venv/bin/python scripts/test --long
 
 test-gpu:

@@ -46,6 +46,10 @@ target_include_directories(sow_objects
   PUBLIC include "${PROJECT_BINARY_DIR}/include"
   PRIVATE src)
 target_link_libraries(sow_objects PRIVATE sow_flags ${sow_needs})
+if(SOW_PRECOMPILE)  # that each file includes what it needs is seen where one_definition compiles it (checks.cmake)
+  target_precompile_headers(sow_objects PRIVATE <algorithm> <array> <atomic> <bit> <cmath> <cstdint> <cstring> <functional>
+    <memory> <mutex> <optional> <span> <string> <vector> "${PROJECT_SOURCE_DIR}/include/sow/tensor.h")
+endif()
 
 function(sow_public_headers target)
   target_compile_features(${target} PUBLIC cxx_std_20)

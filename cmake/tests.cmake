@@ -19,9 +19,18 @@ endif()
 add_library(sow_test_flags INTERFACE)
 target_compile_options(sow_test_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-unused-result>")
 
-# One program for each folder of tests/ that holds *_test.cc files. Other sources there help it;
-# sources directly in tests/ help every program.
+# Sources directly in tests/ help every program; they are compiled once, and so are the headers that nearly
+# every test includes.
 file(GLOB support CONFIGURE_DEPENDS tests/*.cc)
+add_library(test_support OBJECT ${support})
+target_include_directories(test_support PRIVATE tests)
+target_link_libraries(test_support PRIVATE sow_internal GTest::gtest sow_test_flags)
+if(SOW_PRECOMPILE)
+  target_precompile_headers(test_support PRIVATE <gtest/gtest.h> <algorithm> <functional> <map> <random> <thread>
+    "${PROJECT_SOURCE_DIR}/include/sow/sow.h")
+endif()
+
+# One program for each folder of tests/ that holds *_test.cc files. Other sources there help it.
 file(GLOB test_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests" tests/*/*_test.cc)
 list(TRANSFORM test_files REPLACE "/.*" "" OUTPUT_VARIABLE test_folders)
 list(REMOVE_DUPLICATES test_folders)
@@ -29,7 +38,10 @@ list(REMOVE_ITEM test_folders cuda)  # cmake/cuda.cmake
 
 foreach(folder IN LISTS test_folders)
   file(GLOB sources CONFIGURE_DEPENDS tests/${folder}/*.cc)
-  add_executable(${folder}_tests ${sources} ${support})
+  add_executable(${folder}_tests ${sources} $<TARGET_OBJECTS:test_support>)
+  if(SOW_PRECOMPILE)
+    target_precompile_headers(${folder}_tests REUSE_FROM test_support)
+  endif()
   set_target_properties(${folder}_tests PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_include_directories(${folder}_tests PRIVATE tests)

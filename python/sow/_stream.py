@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import operator
 import os
 import pathlib
 import shutil
@@ -80,6 +81,10 @@ class Stream:
             raise ValueError(f"stream: unknown bounds '{bounds}'; there are error, drop, clip, promise")
         self.dst, self.include_self, self.bounds, self.dtype = dst, bool(include_self), bounds, np.dtype(dst.dtype)
         self.rank = len(dst.shape)
+        try:
+            axis = operator.index(axis)
+        except TypeError:
+            raise TypeError(f"stream: axis is a {type(axis).__name__}; it must be an int") from None
         if self.rank == 0 or not -self.rank <= axis < self.rank:
             raise ValueError(f"stream: axis {axis} of a destination of shape {list(dst.shape)}")
         self.axis = axis % self.rank

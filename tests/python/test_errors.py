@@ -164,3 +164,13 @@ def test_streams_are_for_cuda_arrays():
 def test_vjp_of_what_is_no_operation():
     with pytest.raises(TypeError, match="vjp: the function returned int"):
         sow.vjp(len, x())
+
+
+def test_words_with_lone_surrogates_are_refused():
+    x = np.zeros((2, 2), "f4")
+    for call in (lambda: sow.put_along_axis_(x, [[0]], 1.0, 0, name="a\ud800"),
+                 lambda: sow.put_along_axis_(x, [[0]], 1.0, 0, reduce="add\ud800"),
+                 lambda: sow.scatter_(x, 0, [[0]], 1.0, bounds="drop\ud800")):
+        with pytest.raises(ValueError, match="holds surrogates, which are no text"):
+            call()
+    assert not x.any()

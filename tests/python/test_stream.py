@@ -232,3 +232,9 @@ def test_a_terminal_sees_how_far_it_is(capsys):
         one.add([0, 63], np.ones((2, 8), "f4"))
     assert "tile 2 of 2" in capsys.readouterr().err
     assert x.sum() == 16
+
+
+@pytest.mark.parametrize("axis", [1.0, np.float32("nan"), "x", None, np.array([0])], ids=repr)
+def test_an_axis_is_an_int(axis):
+    with pytest.raises(TypeError, match="stream: axis is a .*; it must be an int"):
+        sow.stream(np.zeros((4, 3), "f4"), axis=axis)

@@ -44,7 +44,7 @@ void remember(PyTypeObject* type, const TypeInfo& info) {
   static PyMethodDef forget{"forget_type", forget_type, METH_O, nullptr};
   static PyObject* const callback = PyCFunction_New(&forget, nullptr);
   PyObject* guard = PyWeakref_NewRef(reinterpret_cast<PyObject*>(type), callback);
-  if (!guard) return PyErr_Clear();
+  if (!guard) return forget_error();
   known_types().push_back({type, info, guard});
 }
 
@@ -55,19 +55,8 @@ std::string text_of(PyObject* object) {
 }
 
 std::string attribute(PyObject* object, const char* name) {
-  PyObject* value = PyObject_GetAttrString(object, name);
-  if (!value) {
-    PyErr_Clear();
-    return "";
-  }
-  std::string text = PyUnicode_Check(value) ? text_of(value) : "";
-  Py_DECREF(value);
-  return text;
-}
-
-bool has(PyObject* type, const char* name) {
-  const int found = PyObject_HasAttrString(type, name);
-  return found == 1;
+  const nb::object value = attribute_of(object, name);
+  return value.is_valid() && PyUnicode_Check(value.ptr()) ? text_of(value.ptr()) : "";
 }
 
 // Classes whose objects stand for arrays of a program that is still being written.
@@ -80,10 +69,7 @@ bool stands_for_later(const std::string& root, const std::string& name) {
 // write a class that only says so.
 bool is_class_of(const char* library, const std::string& name, PyObject* base) {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), library);
-  PyObject* found = module ? PyObject_GetAttrString(module, name.c_str()) : nullptr;
-  if (!found) PyErr_Clear();
-  Py_XDECREF(found);
-  return found == base;
+  return module && attribute_of(module, name.c_str()).ptr() == base;
 }
 
 Kind kind_of_class(PyObject* base) {
@@ -98,7 +84,7 @@ Kind kind_of_class(PyObject* base) {
   if (claimed != Kind::other) return is_class_of(root.c_str(), name, base) ? claimed : Kind::other;
   if (root == "paddle" && stands_for_later(root, name)) return Kind::paddle;
   if ((root == "jax" || root == "jaxlib") &&
-      (stands_for_later(root, name) || has(base, "__dlpack__"))) {
+      (stands_for_later(root, name) || has_attribute(base, "__dlpack__"))) {
     return Kind::jax;
   }
   return Kind::other;
@@ -124,14 +110,13 @@ bool is_traced(PyTypeObject* type, Kind kind) {
 }
 
 const DlExchange* exchange_of(PyTypeObject* type) {
-  PyObject* capsule =
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
+  const nb::object capsule =
+      attribute_of(reinterpret_cast<PyObject*>(type), "__dlpack_c_exchange_api__");
   const DlExchange* table = nullptr;
-  if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api")) {
-    table = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  if (PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) {
+    table =
+        static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   }
-  Py_XDECREF(capsule);
-  PyErr_Clear();
   while (table && table->version.major > kDlpackMajor) table = table->previous;
   return table && table->version.major == kDlpackMajor && table->borrow_from_object ? table
                                                                                     : nullptr;
@@ -178,7 +163,7 @@ TypeInfo info_of(nb::handle object) {
     return info;
   }
   if (number_of(object)) return {Kind::number};
-  if (has(reinterpret_cast<PyObject*>(type), "__dlpack__")) return {Kind::dlpack};
+  if (has_attribute(reinterpret_cast<PyObject*>(type), "__dlpack__")) return {Kind::dlpack};
   // A NumPy scalar that is no number (a date, a text) has a buffer of bytes, but is no array of
   // them.
   if (PyObject_CheckBuffer(object.ptr()) && !is_numpy_scalar(type)) return {Kind::buffer};
@@ -269,6 +254,18 @@ void watch_interpreter_end() {
 void raise_uninitialised(nb::handle object) {
   const std::string name = nb::type_name(object.type()).c_str();
   raise(PyExc_TypeError, name + " object that was never initialised: its __init__ was not called");
+}
+
+void forget_error() {
+  if (PyErr_Occurred() == nullptr) return;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
+  PyErr_Clear();
+}
+
+nb::object attribute_of(nb::handle object, const char* name) {
+  nb::object value = nb::steal(PyObject_GetAttrString(object.ptr(), name));
+  if (!value.is_valid()) forget_error();
+  return value;
 }
 
 void raise(PyObject* type, const std::string& message) {

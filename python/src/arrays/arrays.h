@@ -96,6 +96,15 @@ Tensor wrap_owned(void* data, DType dtype, Dims shape, const Dims& strides, Devi
 // Raises a Python exception of this class with this message.
 [[noreturn]] void raise(PyObject* type, const std::string& message);
 
+// Goes on without what Python was asked for and did not give. Only errors are forgotten: an
+// interrupt, or an exit, that came while it was asked is raised.
+void forget_error();
+// The attribute, or null where it cannot be had.
+nb::object attribute_of(nb::handle object, const char* name);
+inline bool has_attribute(nb::handle object, const char* name) {
+  return attribute_of(object, name).is_valid();
+}
+
 // What an object of one of sow's own classes holds. One that was made by __new__ alone, or by a
 // subclass that forgot super().__init__(), holds nothing yet.
 [[noreturn]] void raise_uninitialised(nb::handle object);

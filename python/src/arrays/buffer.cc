@@ -39,7 +39,7 @@ Tensor from_buffer(nb::handle object, Site site, Access access) {
   const std::string who = std::string(site.op) + ": " + site.argument + " is " + describe(object);
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-    PyErr_Clear();
+    forget_error();
     raise(PyExc_TypeError, who + ", whose buffer cannot be viewed");
   }
   Py_buffer* buffer = view.get();

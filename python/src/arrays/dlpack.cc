@@ -180,7 +180,7 @@ nb::object wanted_stream(nb::handle object, const TypeInfo& info) {
   int type = 0, at = 0;
   if (!device || !PyTuple_Check(device.ptr()) ||
       !PyArg_ParseTuple(device.ptr(), "ii", &type, &at)) {
-    PyErr_Clear();
+    forget_error();
     return nb::none();
   }
   if (type != kDlCuda) return nb::none();
@@ -193,12 +193,8 @@ nb::object wanted_stream(nb::handle object, const TypeInfo& info) {
 // Asks for a capsule; libraries older than DLPack 1.0 do not know the argument. What a foreign
 // method raises becomes the cause of our own error.
 nb::object request_capsule(nb::handle object, const TypeInfo& info, Site site) {
-  PyObject* method = PyObject_GetAttrString(object.ptr(), "__dlpack__");
-  if (!method) {
-    PyErr_Clear();
-    refuse(PyExc_TypeError, site, object, ", whose memory it does not show");
-  }
-  nb::object call = nb::steal(method);
+  nb::object call = attribute_of(object, "__dlpack__");
+  if (!call.is_valid()) refuse(PyExc_TypeError, site, object, ", whose memory it does not show");
   try {
     nb::object version = nb::make_tuple(kDlpackMajor, kDlpackMinor);
     nb::object stream = wanted_stream(object, info);
@@ -211,8 +207,7 @@ nb::object request_capsule(nb::handle object, const TypeInfo& info, Site site) {
     }
     return stream.is_none() ? call() : call(nb::arg("stream") = stream);
   } catch (nb::python_error& error) {
-    if (!PyErr_GivenExceptionMatches(error.type().ptr(), PyExc_Exception))
-      throw;  // KeyboardInterrupt
+    if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
     nb::raise_from(error, PyExc_TypeError, "%s: %s is %s, whose memory it does not show: %s",
                    site.op, site.argument, describe(object).c_str(),
                    nb::str(error.value()).c_str());
@@ -269,7 +264,7 @@ struct Answer {
     if (type == nullptr) {
       type = Py_TYPE(object.ptr());  // known, and so kept
       descriptor = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name);
-      PyErr_Clear();
+      forget_error();
     }
     return type == Py_TYPE(object.ptr()) ? descriptor : nullptr;
   }
@@ -281,7 +276,7 @@ bool attribute_is(nb::handle object, const TypeInfo& info, Answer& answer, PyObj
   nb::object found =
       nb::steal(get ? get(own, object.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())))
                     : PyObject_GetAttr(object.ptr(), answer.name));
-  if (!found) PyErr_Clear();
+  if (!found) forget_error();
   return found.ptr() == value;
 }
 
@@ -290,7 +285,7 @@ bool method_is_true(nb::handle object, const TypeInfo& info, Answer& answer) {
   PyObject* own = answer.of(object, info);
   nb::object found = nb::steal(own ? PyObject_Vectorcall(own, &self, 1, nullptr)
                                    : PyObject_CallMethodNoArgs(self, answer.name));
-  if (!found) PyErr_Clear();
+  if (!found) forget_error();
   return found.ptr() == Py_True;
 }
 
@@ -306,7 +301,7 @@ nb::handle torch_function(const char* module, const char* name) {
 nb::object ask(nb::handle function) {
   nb::object answer =
       function.is_valid() ? nb::steal(PyObject_CallNoArgs(function.ptr())) : nb::object();
-  if (!answer) PyErr_Clear();
+  if (!answer) forget_error();
   return answer;
 }
 
@@ -396,6 +391,7 @@ Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access ac
   DlTensor borrowed{nullptr, {kDlCpu, 0}, 0, {kDlComplex, 0, 1}, nullptr, nullptr, 0};
   if (info.exchange && info.exchange->borrow_from_object(object.ptr(), &borrowed) != 0) {
     nb::python_error error;
+    if (!error.matches(PyExc_Exception)) throw nb::python_error(error);
     nb::raise_from(error, PyExc_TypeError, "%s: %s is %s, whose memory it does not show: %s",
                    site.op, site.argument, describe(object).c_str(),
                    nb::str(error.value()).c_str());
@@ -431,14 +427,14 @@ bool is_recorded(nb::handle object, const TypeInfo& info) {
   if (info.exchange == nullptr || info.exchange->borrow_from_object(object.ptr(), &seen) == 0) {
     return false;
   }
-  PyErr_Clear();
+  forget_error();
   return true;
 }
 
 void add_dlpack(nb::handle object, const TypeInfo& info, Fingerprint& print) {
   DlTensor seen{};
   if (info.exchange->borrow_from_object(object.ptr(), &seen) != 0) {
-    PyErr_Clear();
+    forget_error();
     return print.spoil();
   }
   const bool cuda = seen.device.type == kDlCuda;

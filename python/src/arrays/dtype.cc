@@ -31,12 +31,6 @@ std::optional<DType> dtype_of_text(nb::handle text) {
   return name ? dtype_named(name) : std::nullopt;
 }
 
-nb::object attribute_or_null(nb::handle object, const char* name) {
-  nb::object value = nb::steal(PyObject_GetAttrString(object.ptr(), name));
-  if (!value) PyErr_Clear();
-  return value;
-}
-
 }  // namespace
 
 std::optional<DType> dtype_of(nb::handle object) {
@@ -46,10 +40,10 @@ std::optional<DType> dtype_of(nb::handle object) {
   if (object.ptr() == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int64;
   if (object.ptr() == reinterpret_cast<PyObject*>(&PyFloat_Type)) return DType::float32;
   if (object.ptr() == reinterpret_cast<PyObject*>(&PyComplex_Type)) return DType::complex64;
-  if (PyType_Check(object.ptr())) return dtype_of_text(attribute_or_null(object, "__name__"));
-  if (std::optional<DType> named = dtype_of_text(attribute_or_null(object, "name"))) return named;
+  if (PyType_Check(object.ptr())) return dtype_of_text(attribute_of(object, "__name__"));
+  if (std::optional<DType> named = dtype_of_text(attribute_of(object, "name"))) return named;
   nb::object text = nb::steal(PyObject_Str(object.ptr()));
-  if (!text) PyErr_Clear();
+  if (!text) forget_error();
   return dtype_of_text(text);
 }
 

@@ -14,8 +14,8 @@ struct Taker {
     Taker taker;
     for (const char* module : {"jaxlib._jax", "jaxlib.xla_extension"}) {
       nb::object found = nb::steal(PyImport_ImportModule(module));
-      if (found) found = nb::getattr(found, "dlpack_managed_tensor_to_buffer", nb::object());
-      PyErr_Clear();
+      if (!found.is_valid()) forget_error();
+      if (found.is_valid()) found = attribute_of(found, "dlpack_managed_tensor_to_buffer");
       if (!found.is_valid()) continue;
       taker.function = found.release();
       taker.device =
@@ -32,7 +32,8 @@ Tensor from_jax(nb::handle object, const TypeInfo& info, Site site) {
   if (PyObject_CheckBuffer(object.ptr())) {
     try {
       return from_buffer(object, site, Access::read);
-    } catch (const nb::python_error&) {
+    } catch (const nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
       // On another device, spread over several, or of a type without a format: bfloat16.
     }
   }
@@ -49,7 +50,7 @@ nb::object to_jax(const Tensor& tensor) {
     PyObject* given[] = {capsule.ptr(), taker.device.ptr(), Py_None};
     nb::object taken = nb::steal(PyObject_Vectorcall(taker.function.ptr(), given, 3, nullptr));
     if (taken) return taken;
-    PyErr_Clear();  // another signature, or memory it does not take
+    forget_error();  // another signature, or memory it does not take
     taker.function = {};
   }
   static nb::handle convert =

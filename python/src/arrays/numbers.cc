@@ -108,7 +108,7 @@ std::optional<Scalar> number_of(nb::handle handle) {
   if (!is_bfloat16) return {};  // a long double or a date, which is its own item
   const double value = PyFloat_AsDouble(item.ptr());
   if (value == -1.0 && PyErr_Occurred()) {
-    PyErr_Clear();
+    forget_error();
     return {};
   }
   return Scalar(value);

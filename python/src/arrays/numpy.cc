@@ -116,7 +116,7 @@ int type_number(DType dtype) {
 PyArray_Descr* bfloat16_descr() {
   PyObject* module = PyImport_ImportModule("ml_dtypes");
   if (!module) {
-    PyErr_Clear();
+    forget_error();
     raise(PyExc_TypeError,
           "a bfloat16 array of NumPy needs the package ml_dtypes, which is not installed");
   }
@@ -143,7 +143,7 @@ std::string dtype_text(const PyArray_Descr* descr) {
   nb::object text =
       nb::steal(PyObject_Str(reinterpret_cast<PyObject*>(const_cast<PyArray_Descr*>(descr))));
   if (!text) {
-    PyErr_Clear();
+    forget_error();
     return "?";
   }
   return nb::borrow<nb::str>(text).c_str();

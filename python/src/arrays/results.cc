@@ -45,7 +45,7 @@ nb::object to_cupy(const Tensor& tensor) {
 // Libraries of the array API standard take arrays back through their namespace; others get a
 // Tensor.
 nb::object to_namespace(const Tensor& tensor, nb::handle like) {
-  if (!nb::hasattr(like, "__array_namespace__")) return nb::cast(tensor);
+  if (!has_attribute(like, "__array_namespace__")) return nb::cast(tensor);
   return like.attr("__array_namespace__")().attr("from_dlpack")(tensor);
 }
 
@@ -83,7 +83,7 @@ void mark_written(nb::handle object, const TypeInfo& info) {
     if (!done) throw nb::python_error();
     return;
   }
-  if (info.kind == Kind::paddle && nb::hasattr(object, "_bump_inplace_version")) {
+  if (info.kind == Kind::paddle && has_attribute(object, "_bump_inplace_version")) {
     object.attr("_bump_inplace_version")();
   }
 }

@@ -31,15 +31,21 @@ void refuse_bare_numbers(nb::handle object, const char* op, const char* name) {
                              "1],) or (0, 1)");
 }
 
+// A str in UTF-8, which lone surrogates have no form in.
+std::string_view text_in(nb::handle object, const char* op, const char* name, const char* wanted) {
+  if (!PyUnicode_Check(object.ptr())) {
+    raise(PyExc_TypeError,
+          prefix(op) + name + " is " + describe(object) + "; it must be " + wanted);
+  }
+  if (const char* text = PyUnicode_AsUTF8(object.ptr())) return text;
+  PyErr_Clear();
+  raise(PyExc_ValueError, prefix(op) + name + " holds surrogates, which are no text");
+}
+
 }  // namespace
 
 BoundsPolicy parse_policy(nb::handle object, const char* op) {
-  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
-  if (!text) {
-    PyErr_Clear();
-    raise(PyExc_TypeError, prefix(op) + "bounds is " + describe(object) + "; it must be a name");
-  }
-  const std::string_view name(text);
+  const std::string_view name = text_in(object, op, "bounds", "a name");
   if (name == "error") return {Bounds::error};
   if (name == "drop") return {Bounds::drop};
   if (name == "clip") return {Bounds::clip};
@@ -47,7 +53,7 @@ BoundsPolicy parse_policy(nb::handle object, const char* op) {
   if (name == "error_unwrapped") return {Bounds::error, false};
   if (name == "drop_unwrapped") return {Bounds::drop, false};
   if (name == "clip_unwrapped") return {Bounds::clip, false};
-  raise(PyExc_ValueError, prefix(op) + "bounds '" + text +
+  raise(PyExc_ValueError, prefix(op) + "bounds '" + std::string(name) +
                               "' is unknown (known: error, drop, clip, promise, error_unwrapped, "
                               "drop_unwrapped, clip_unwrapped)");
 }
@@ -62,13 +68,9 @@ Bounds parse_bounds(nb::handle object, const char* op) {
 
 Reduce parse_reduce(nb::handle object, const char* op) {
   if (object.is_none()) return Reduce::assign;
-  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
-  if (!text) {
-    PyErr_Clear();
-    raise(PyExc_TypeError, prefix(op) + "reduce is " + describe(object) + "; it must be a name");
-  }
+  const std::string_view text = text_in(object, op, "reduce", "a name");
   try {
-    return ReduceName(std::string_view(text)).value();
+    return ReduceName(text).value();
   } catch (const Error& error) {
     throw Error(error.kind(), prefix(op) + error.what());
   }
@@ -88,10 +90,7 @@ Device parse_device(nb::handle object, const char* op) {
 }
 
 std::string parse_name(nb::handle object, const char* op) {
-  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
-  if (text) return text;
-  PyErr_Clear();
-  raise(PyExc_TypeError, prefix(op) + "name is " + describe(object) + "; it must be a str");
+  return std::string(text_in(object, op, "name", "a str"));
 }
 
 void expect_index(nb::handle object, const char* op, const char* argument) {
@@ -285,10 +284,7 @@ Source Arguments::values(nb::handle object) {
 }
 
 std::string Arguments::text(nb::handle object, const char* name) const {
-  const char* found = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
-  if (found) return found;
-  PyErr_Clear();
-  raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + "; it must be a name");
+  return std::string(text_in(object, op_, name, "a name"));
 }
 
 // Unsigned keys as int64; those beyond it are out of range whatever the axis.

@@ -91,7 +91,7 @@ bool is_recording(Kind kind) {
   nb::object library = nb::steal(PyImport_ImportModule(framework->name));
   nb::object answer =
       nb::steal(library ? PyObject_CallMethod(library.ptr(), "is_grad_enabled", nullptr) : nullptr);
-  if (!answer) PyErr_Clear();
+  if (!answer) forget_error();
   return answer.ptr() != Py_False;
 }
 

@@ -45,12 +45,12 @@ Form form_of(nb::handle object) {
   if (PyAnySet_CheckExact(pointer)) return Form::set;
   if (PyType_Check(pointer)) return Form::object;
   if (is_numpy_scalar(Py_TYPE(pointer))) return Form::numpy_scalar;
-  if (PyTuple_Check(pointer) && nb::hasattr(type_of(object), "_fields") &&
-      nb::hasattr(type_of(object), "_make")) {
+  if (PyTuple_Check(pointer) && has_attribute(type_of(object), "_fields") &&
+      has_attribute(type_of(object), "_make")) {
     return Form::named_tuple;
   }
   if (PyODict_CheckExact(pointer)) return Form::dict;
-  if (nb::hasattr(type_of(object), "__dataclass_fields__")) return Form::dataclass;
+  if (has_attribute(type_of(object), "__dataclass_fields__")) return Form::dataclass;
   return Form::object;
 }
 

@@ -208,7 +208,7 @@ void bind_factories(nb::module_& module) {
   module.def(
       "from_dlpack",
       [](nb::handle x) {
-        if (!nb::hasattr(x, "__dlpack__")) {
+        if (!has_attribute(x, "__dlpack__")) {
           raise(PyExc_TypeError, "from_dlpack: x is " + describe(x) + ", which has no __dlpack__");
         }
         return shared_with(x, {"from_dlpack", "x"});
