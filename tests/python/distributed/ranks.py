@@ -230,17 +230,18 @@ def with_gloo(rank, size, port, problems, sizes):
     dist.destroy_process_group()
 
 
-def with_mpi(problems):
+def with_mpi(problems, only_traffic):
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
-    for seed in range(problems):
-        compare(comm, rank, size, seed, problems > 1)
-    refuse(comm, rank, size)
+    if not only_traffic:
+        for seed in range(problems):
+            compare(comm, rank, size, seed, problems > 1)
+        refuse(comm, rank, size)
     sent = traffic(comm, rank, size)
     if rank == 0:
-        print(f"mpi, {size} ranks: equal bits; bytes merged, raw, all-reduced {sent}", flush=True)
+        print(f"mpi, {size} ranks:{'' if only_traffic else ' equal bits'}; bytes merged, raw, all-reduced {sent}", flush=True)
 
 
 def start_gloo(size, problems, port, sizes):
@@ -267,11 +268,12 @@ def main():
     parser.add_argument("--port", type=int, default=29533)
     parser.add_argument("--of", type=int, action="append", default=[], help="groups of the first so many ranks")
     parser.add_argument("--problems", type=int, default=1)
+    parser.add_argument("--traffic", action="store_true", help="only count bytes")
     arguments = parser.parse_args()
     sow.set_num_threads(1)
     try:
         if arguments.engine == "mpi":
-            with_mpi(arguments.problems)
+            with_mpi(arguments.problems, arguments.traffic)
         elif arguments.rank is None:
             return max(start_gloo(arguments.size, arguments.problems, arguments.port, arguments.of))
         else:
