@@ -99,7 +99,7 @@ class Stream:
         self.counted = self.reduce == "mean" and self.merges
         self.pending: dict[int, list[_Record]] = {}
         self.held = 0
-        self.finished = False
+        self.ending = self.finished = False
         self.directory = _directory_for(dst, directory)
         if self.directory is not None:
             self._open_directory(resumes)
@@ -115,7 +115,7 @@ class Stream:
 
     def add(self, index: Any, source: Any) -> None:
         """Takes updates: source has dst's shape with one row along the axis for each key. Both are copied."""
-        if self.finished:
+        if self.finished or self.ending:
             raise ValueError("stream: it is finished")
         keys = np.asarray(index)
         if keys.size == 0 and keys.dtype.kind == "f":
@@ -142,7 +142,15 @@ class Stream:
         """Writes the result into dst, which it returns."""
         if self.finished:
             return self.dst
+        if not self.ending:
+            _reserve(self.dst)
+            self._begin_end()
+        self._write_tiles()
         self.finished = True
+        return self.dst
+
+    def _begin_end(self) -> None:
+        """Before the destination is touched; what fails up to here can be tried again."""
         if self.directory is not None:
             for tile in sorted(self.pending):
                 self._spill(tile)
@@ -152,9 +160,12 @@ class Stream:
             said = {"shape": [int(n) for n in self.dst.shape], "dtype": self.dtype.name, "axis": self.axis, "reduce": self.reduce,
                     "include_self": self.include_self, "memory": self.memory,
                     "says": "dst is half written until this file is gone: sow.resume_stream(dst, directory)"}
-            _write_durably(self.directory / _MARKER, json.dumps(said).encode())
-        self._write_tiles()
-        return self.dst
+            try:
+                _write_durably(self.directory / _MARKER, json.dumps(said).encode())
+            except OSError as error:
+                raise OSError(error.errno, f"{error.strerror}; the destination is as it was") from error
+        self.ending = True
+        self.finished = self.directory is None  # without logs a tile that was written must not be folded again
 
     def abandon(self) -> None:
         """Forgets what was given; dst is as it was."""
@@ -314,7 +325,11 @@ class Stream:
             if block.base is not None or isinstance(block, np.memmap):
                 block = np.array(block)
             self._fold(block, first, first, last, tile)
-            _write_durably(ready, block.tobytes())
+            try:
+                _write_durably(ready, block.tobytes())
+            except OSError as error:
+                raise OSError(error.errno, f"{error.strerror}. The destination is half written until sow.resume_stream(dst, "
+                              f"{str(self.directory)!r}) has ended it") from error
             self._log(tile).unlink(missing_ok=True)
         block = np.frombuffer(ready.read_bytes(), "u1").view(self.dtype).reshape(last - first, *self.row_shape)
         try:
@@ -393,6 +408,19 @@ def _directory_for(dst: Any, given: Any) -> pathlib.Path | None:
         return None
     raise ValueError(f"stream: dst is a {type(dst).__name__}, which may outlive this process; give a directory= for what must be "
                      "remembered if it is killed")
+
+
+def _reserve(dst: Any) -> None:
+    """Blocks of the disk for the holes of a sparse file: a write into one on a full disk would end the process."""
+    if not isinstance(dst, np.memmap) or dst.filename is None or not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        with open(dst.filename, "r+b") as file:
+            if os.fstat(file.fileno()).st_blocks * 512 < os.fstat(file.fileno()).st_size:
+                os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise _told(error, f"stream: there is no room for the holes of {dst.filename}; the destination is as it was") from error
 
 
 def _write_durably(path: pathlib.Path, data: bytes) -> None:
