@@ -217,7 +217,7 @@ def run(arguments: argparse.Namespace, name: str, number: int, count: int) -> st
     command = [sys.executable, __file__, str(arguments.folder), "--gib", str(arguments.gib), "--work", name, str(number), str(count)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=group.enter)
     try:
-        out = child.communicate(timeout=arguments.patience)[0]
+        out = child.communicate(timeout=arguments.patience if number else None)[0]
         said = f"{out.strip()} s" if child.returncode == 0 else f"ended by signal {-child.returncode}"
     except subprocess.TimeoutExpired:
         child.kill()
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=10_000_000, help="of put_along_axis_")
     parser.add_argument("--updates", type=int, default=100_000_000, help="of the stream")
     parser.add_argument("--peers", type=int, default=10_000_000, help="of NumPy's streams")
-    parser.add_argument("--patience", type=float, default=300, help="seconds for each")
+    parser.add_argument("--patience", type=float, default=300, help="seconds for NumPy")
     parser.add_argument("--only", nargs="*", default=list(CASES))
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

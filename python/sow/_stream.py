@@ -196,7 +196,8 @@ class Stream:
         if (tiles == first).all():
             groups: list[tuple[int, Any]] = [(first, slice(None))]
         else:
-            order = np.argsort(tiles, kind="stable")
+            few = -(-self.rows // self.tile_rows) <= 1 << 16
+            order = np.argsort(tiles.astype("u2") if few else tiles, kind="stable")  # 16 bits are sorted by their digits
             begins = np.flatnonzero(np.diff(tiles[order], prepend=-1))
             groups = [(int(tiles[order[a]]), order[a:b]) for a, b in zip(begins, [*begins[1:], keys.size])]
         for tile, chosen in groups:
@@ -208,25 +209,33 @@ class Stream:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Merges; what is still much goes to the logs, the largest first."""
-        for tile in list(self.pending):
-            self._set(tile, self._merged(self.pending[tile]))
-        if self.held <= self.memory // 16:
-            return
+        """Merges where that helps; what is still much goes to the logs, the largest first."""
+        largest = max(self.pending, key=self._bytes_of)
+        before = self._bytes_of(largest)
+        self._set(largest, self._merged(self.pending[largest]))
+        if self.directory is None or self._bytes_of(largest) < 0.75 * before:
+            for tile in list(self.pending):
+                if tile != largest:
+                    self._set(tile, self._merged(self.pending[tile]))
+            if self.held <= self.memory // 16:
+                return
         if self.directory is None:
             if self.held <= self.memory // 2:
                 return
             raise MemoryError(f"stream: {self.held} bytes of updates are left of memory={self.memory} after merging; "
                               "give a directory= where more can wait. The destination is as it was")
-        for tile in sorted(self.pending, key=lambda t: -sum(map(_bytes, self.pending[t]))):
+        for tile in sorted(self.pending, key=self._bytes_of, reverse=True):
             self._spill(tile)
             if self.held <= self.memory // 32:
                 return
 
+    def _bytes_of(self, tile: int) -> int:
+        return sum(map(_bytes, self.pending[tile]))
+
     def _set(self, tile: int, records: list[_Record]) -> None:
-        self.held -= sum(map(_bytes, self.pending[tile]))
+        self.held -= self._bytes_of(tile)
         self.pending[tile] = records
-        self.held += sum(map(_bytes, records))
+        self.held += self._bytes_of(tile)
 
     def _merged(self, records: list[_Record]) -> list[_Record]:
         """The same updates in fewer rows, in one record."""
@@ -271,10 +280,10 @@ class Stream:
             with open(path, "ab") as file:
                 for keys, rows, counts in records:
                     file.write(np.int64(keys.size).tobytes())
-                    file.write(keys.tobytes())
+                    file.write(_bytes_in(keys))
                     if counts is not None:
-                        file.write(counts.tobytes())
-                    file.write(rows.view("u1").data if rows.size else b"")
+                        file.write(_bytes_in(counts))
+                    file.write(_bytes_in(rows))
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(path, before)
@@ -326,7 +335,7 @@ class Stream:
                 block = np.array(block)
             self._fold(block, first, first, last, tile)
             try:
-                _write_durably(ready, block.tobytes())
+                _write_durably(ready, _bytes_in(block))
             except OSError as error:
                 raise OSError(error.errno, f"{error.strerror}. The destination is half written until sow.resume_stream(dst, "
                               f"{str(self.directory)!r}) has ended it") from error
@@ -379,6 +388,11 @@ def _bytes(record: _Record) -> int:
     return int(record[0].nbytes + record[1].nbytes + (record[2].nbytes if record[2] is not None else 0))
 
 
+def _bytes_in(array: Any) -> Any:
+    """Of a row-major array, without a copy."""
+    return np.ascontiguousarray(array).reshape(-1).view("u1").data if array.size else b""
+
+
 def _as_type(tensor: Any, dtype: Any) -> Any:
     out = np.asarray(tensor)
     return out if out.dtype == dtype else out.view(dtype)
@@ -423,7 +437,7 @@ def _reserve(dst: Any) -> None:
             raise _told(error, f"stream: there is no room for the holes of {dst.filename}; the destination is as it was") from error
 
 
-def _write_durably(path: pathlib.Path, data: bytes) -> None:
+def _write_durably(path: pathlib.Path, data: Any) -> None:
     """The whole file or none of it, also after the machine stops."""
     part = path.with_suffix(".part")
     try:
