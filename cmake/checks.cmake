@@ -31,7 +31,7 @@ if(MPI_CXX_FOUND)
   add_executable(mpi_ranks tests/distributed/mpi/ranks.cc ${support})
   target_include_directories(mpi_ranks PRIVATE tests)
   target_link_libraries(mpi_ranks PRIVATE sow_internal MPI::MPI_CXX)
-  foreach(ranks IN ITEMS 1 3)
+  foreach(ranks IN ITEMS 1 2 3 4 8)
     add_test(NAME mpi_${ranks} COMMAND "${MPIEXEC_EXECUTABLE}" ${MPIEXEC_NUMPROC_FLAG} ${ranks}
       $<TARGET_FILE:mpi_ranks>)
     set_tests_properties(mpi_${ranks} PROPERTIES TIMEOUT 120 PROCESSORS 2 ENVIRONMENT

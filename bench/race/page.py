@@ -38,7 +38,7 @@ figure { margin: 0; } figure svg { width: 100%; height: auto; }
   table, tbody { display: block; } thead { display: block; } thead tr { display: flex; flex-wrap: wrap; gap: 0.2rem 0.7rem; padding: 0.3rem 0; }
   th, th:first-child { padding: 0; border: 0; min-width: 0; font-size: 12px; }
   tbody tr { display: block; border: 1px solid var(--line); border-radius: 8px; margin: 0.5rem 0; padding: 0.4rem 0.6rem; }
-  td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: 1px 0; } td:empty { display: none; }
+  td { display: flex; align-items: center; justify-content: space-between; gap: 1rem; border: 0; padding: 1px 0; } td:empty { display: none; }
   td:first-child { display: block; font-weight: 600; } td:not(:first-child)::before { content: attr(data-name); color: var(--muted); font-weight: 400; }
 }
 """

@@ -77,7 +77,10 @@ def write_pages(folder: pathlib.Path) -> None:
     """The race's page for each run that the documentation has."""
     for name, heading, run in (("race.html", "On two cores", cpu_run()), ("race-gpu.html", "On a GPU", gpu_run())):
         words = about(heading) + " These are the rows that were tuned; other shapes, and where sow is behind, are under Performance."
-        (folder / name).write_text(page.page(words, run, report.drawn(run, report.growth_pictures)))
+        other, link = ("race-gpu.html", "on a GPU") if name == "race.html" else ("race.html", "on two cores")
+        back = f'<p><a href="index.html">sow</a> · <a href="performance.html">Performance</a> · <a href="{other}">the race {link}</a></p>\n'
+        text = page.page(words, run, report.drawn(run, report.growth_pictures))
+        (folder / name).write_text(text.replace("<h1>", f"{back}<h1>", 1))
 
 
 def main() -> None:

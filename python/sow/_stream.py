@@ -104,7 +104,7 @@ class Stream:
         self.counted = self.reduce == "mean" and self.merges
         self.pending: dict[int, list[_Record]] = {}
         self.held = 0
-        self.finished = False
+        self.ending = self.finished = False
         self.directory = _directory_for(dst, directory)
         if self.directory is not None:
             self._open_directory(resumes)
@@ -120,7 +120,7 @@ class Stream:
 
     def add(self, index: Any, source: Any) -> None:
         """Takes updates: source has dst's shape with one row along the axis for each key. Both are copied."""
-        if self.finished:
+        if self.finished or self.ending:
             raise ValueError("stream: it is finished")
         keys = np.asarray(index)
         if keys.size == 0 and keys.dtype.kind == "f":
@@ -147,7 +147,15 @@ class Stream:
         """Writes the result into dst, which it returns."""
         if self.finished:
             return self.dst
+        if not self.ending:
+            _reserve(self.dst)
+            self._begin_end()
+        self._write_tiles()
         self.finished = True
+        return self.dst
+
+    def _begin_end(self) -> None:
+        """Before the destination is touched; what fails up to here can be tried again."""
         if self.directory is not None:
             for tile in sorted(self.pending):
                 self._spill(tile)
@@ -157,9 +165,12 @@ class Stream:
             said = {"shape": [int(n) for n in self.dst.shape], "dtype": self.dtype.name, "axis": self.axis, "reduce": self.reduce,
                     "include_self": self.include_self, "memory": self.memory,
                     "says": "dst is half written until this file is gone: sow.resume_stream(dst, directory)"}
-            _write_durably(self.directory / _MARKER, json.dumps(said).encode())
-        self._write_tiles()
-        return self.dst
+            try:
+                _write_durably(self.directory / _MARKER, json.dumps(said).encode())
+            except OSError as error:
+                raise OSError(error.errno, f"{error.strerror}; the destination is as it was") from error
+        self.ending = True
+        self.finished = self.directory is None  # without logs a tile that was written must not be folded again
 
     def abandon(self) -> None:
         """Forgets what was given; dst is as it was."""
@@ -190,7 +201,8 @@ class Stream:
         if (tiles == first).all():
             groups: list[tuple[int, Any]] = [(first, slice(None))]
         else:
-            order = np.argsort(tiles, kind="stable")
+            few = -(-self.rows // self.tile_rows) <= 1 << 16
+            order = np.argsort(tiles.astype("u2") if few else tiles, kind="stable")  # 16 bits are sorted by their digits
             begins = np.flatnonzero(np.diff(tiles[order], prepend=-1))
             groups = [(int(tiles[order[a]]), order[a:b]) for a, b in zip(begins, [*begins[1:], keys.size])]
         for tile, chosen in groups:
@@ -202,25 +214,33 @@ class Stream:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Merges; what is still much goes to the logs, the largest first."""
-        for tile in list(self.pending):
-            self._set(tile, self._merged(self.pending[tile]))
-        if self.held <= self.memory // 16:
-            return
+        """Merges where that helps; what is still much goes to the logs, the largest first."""
+        largest = max(self.pending, key=self._bytes_of)
+        before = self._bytes_of(largest)
+        self._set(largest, self._merged(self.pending[largest]))
+        if self.directory is None or self._bytes_of(largest) < 0.75 * before:
+            for tile in list(self.pending):
+                if tile != largest:
+                    self._set(tile, self._merged(self.pending[tile]))
+            if self.held <= self.memory // 16:
+                return
         if self.directory is None:
             if self.held <= self.memory // 2:
                 return
             raise MemoryError(f"stream: {self.held} bytes of updates are left of memory={self.memory} after merging; "
                               "give a directory= where more can wait. The destination is as it was")
-        for tile in sorted(self.pending, key=lambda t: -sum(map(_bytes, self.pending[t]))):
+        for tile in sorted(self.pending, key=self._bytes_of, reverse=True):
             self._spill(tile)
             if self.held <= self.memory // 32:
                 return
 
+    def _bytes_of(self, tile: int) -> int:
+        return sum(map(_bytes, self.pending[tile]))
+
     def _set(self, tile: int, records: list[_Record]) -> None:
-        self.held -= sum(map(_bytes, self.pending[tile]))
+        self.held -= self._bytes_of(tile)
         self.pending[tile] = records
-        self.held += sum(map(_bytes, records))
+        self.held += self._bytes_of(tile)
 
     def _merged(self, records: list[_Record]) -> list[_Record]:
         """The same updates in fewer rows, in one record."""
@@ -265,10 +285,10 @@ class Stream:
             with open(path, "ab") as file:
                 for keys, rows, counts in records:
                     file.write(np.int64(keys.size).tobytes())
-                    file.write(keys.tobytes())
+                    file.write(_bytes_in(keys))
                     if counts is not None:
-                        file.write(counts.tobytes())
-                    file.write(rows.view("u1").data if rows.size else b"")
+                        file.write(_bytes_in(counts))
+                    file.write(_bytes_in(rows))
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(path, before)
@@ -319,7 +339,11 @@ class Stream:
             if block.base is not None or isinstance(block, np.memmap):
                 block = np.array(block)
             self._fold(block, first, first, last, tile)
-            _write_durably(ready, block.tobytes())
+            try:
+                _write_durably(ready, _bytes_in(block))
+            except OSError as error:
+                raise OSError(error.errno, f"{error.strerror}. The destination is half written until sow.resume_stream(dst, "
+                              f"{str(self.directory)!r}) has ended it") from error
             self._log(tile).unlink(missing_ok=True)
         block = np.frombuffer(ready.read_bytes(), "u1").view(self.dtype).reshape(last - first, *self.row_shape)
         try:
@@ -369,6 +393,11 @@ def _bytes(record: _Record) -> int:
     return int(record[0].nbytes + record[1].nbytes + (record[2].nbytes if record[2] is not None else 0))
 
 
+def _bytes_in(array: Any) -> Any:
+    """Of a row-major array, without a copy."""
+    return np.ascontiguousarray(array).reshape(-1).view("u1").data if array.size else b""
+
+
 def _as_type(tensor: Any, dtype: Any) -> Any:
     out = np.asarray(tensor)
     return out if out.dtype == dtype else out.view(dtype)
@@ -400,7 +429,20 @@ def _directory_for(dst: Any, given: Any) -> pathlib.Path | None:
                      "remembered if it is killed")
 
 
-def _write_durably(path: pathlib.Path, data: bytes) -> None:
+def _reserve(dst: Any) -> None:
+    """Blocks of the disk for the holes of a sparse file: a write into one on a full disk would end the process."""
+    if not isinstance(dst, np.memmap) or dst.filename is None or not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        with open(dst.filename, "r+b") as file:
+            if os.fstat(file.fileno()).st_blocks * 512 < os.fstat(file.fileno()).st_size:
+                os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise _told(error, f"stream: there is no room for the holes of {dst.filename}; the destination is as it was") from error
+
+
+def _write_durably(path: pathlib.Path, data: Any) -> None:
     """The whole file or none of it, also after the machine stops."""
     part = path.with_suffix(".part")
     try:

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = (ROOT / "VERSION").read_text().strip()
 
@@ -50,6 +52,8 @@ def test_the_sources_need_no_library_of_others():
 def test_a_missing_openmp_is_named():
     program = """
 import sys
+
+import pytest
 class Missing:
     def find_spec(name, path=None, target=None):
         if name == "sow._core":
@@ -59,3 +63,25 @@ import sow
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and "install the package libgomp1" in done.stderr.splitlines()[-1]
+
+
+def test_workflows_call_what_is_there():
+    """They cannot run here: at least every step has something to do, and what it names exists."""
+    yaml = pytest.importorskip("yaml")
+    targets = set(re.findall(r"^([\w-]+(?: [\w-]+)*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = {name for line in targets for name in line.split()}
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert len(files) == 2
+    for file in files:
+        workflow = yaml.safe_load(file.read_text())
+        assert workflow[True] and workflow["permissions"] == {"contents": "read"}  # YAML reads the key `on` as true
+        for name, job in workflow["jobs"].items():
+            assert job["runs-on"] and job["timeout-minutes"] <= 120, name
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step), (name, step)
+                if "uses" in step:
+                    assert re.fullmatch(r"[\w-]+/[\w-]+@v\d[\d.]*", step["uses"]), step
+                command = step.get("run", "")
+                assert set(re.findall(r"\bmake (\w[\w-]*)", command)) <= targets, command
+                for path in re.findall(r"(?:packaging|tests|scripts)/[\w./-]+", command):
+                    assert (ROOT / path).exists(), path

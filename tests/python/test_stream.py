@@ -1,6 +1,8 @@
 """Streams: the bits of one call whatever the calls were, in bounded memory, into anything with slices, and killed at any time."""
 
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
 
@@ -189,6 +191,70 @@ def test_a_full_disk_leaves_the_destination_as_it_was(tmp_path):
     finally:
         one.abandon()
     assert not x.any()
+
+
+FULL_DISK = """
+import os, subprocess, sys, numpy as np, sow
+disk = sys.argv[1]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+random = np.random.default_rng(7)
+keys, rows = random.integers(0, 4096, 20000), random.standard_normal((20000, 8)).astype("f4")
+
+def refused(words, call):
+    try: call()
+    except OSError as error: assert words in str(error) and "the disk is full" in str(error), error
+    else: raise AssertionError("no error: " + words)
+
+x = np.ones((4096, 8), "f4")                      # updates that find no room
+one = sow.stream(x, memory=1 << 16, directory=disk + "/log")
+refused("the destination is as it was", lambda: [one.add(keys, rows) for _ in range(9)])
+one.abandon()
+assert (x == 1).all() and os.listdir(disk) == []
+
+path = disk + "/holes"                            # a sparse file larger than its disk
+with open(path, "wb") as file: file.truncate(1 << 22)
+holes = np.memmap(path, "f4", "r+", shape=(1 << 20,))
+two = sow.stream(holes, memory=1 << 16, directory=disk + "/log")
+two.add([0, (1 << 20) - 1], np.ones(2, "f4"))
+refused("no room for the holes", two.finish)
+assert not holes[::4096].any()
+two.abandon()
+del two, holes
+os.unlink(path)
+
+expected = sow.index_add(x, 0, keys[:800], rows[:800])   # full in the middle of the end
+three = sow.stream(x, memory=1 << 16, directory=disk + "/log")
+three.add(keys[:800], rows[:800])
+for tile in sorted(three.pending): three._spill(tile)
+with open(disk + "/much", "wb", buffering=0) as file:
+    try:
+        while True: file.write(bytes(4096))
+    except OSError: pass
+size = os.path.getsize(disk + "/much")
+refused("the destination is as it was", three.finish)
+assert (x == 1).all() and not os.path.exists(disk + "/log/half-written.json")
+os.truncate(disk + "/much", size - 4096)           # room for the marker alone
+refused("half written until sow.resume_stream(dst, ", three.finish)
+assert os.path.exists(disk + "/log/half-written.json")
+os.unlink(disk + "/much")
+three.finish() if len(sys.argv) > 2 else sow.resume_stream(x, disk + "/log")
+assert x.tobytes() == expected.tobytes() and os.listdir(disk) == []
+print("all said so")
+"""
+
+
+@pytest.mark.parametrize("again", [[], ["the same stream"]])
+def test_a_disk_of_one_mebibyte(again, tmp_path):
+    """A real full disk: a mount of its own, seen by this process alone."""
+    program = tmp_path / "program.py"
+    program.write_text(FULL_DISK)
+    (tmp_path / "disk").mkdir()
+    apart = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    if not shutil.which("unshare") or subprocess.run([*apart, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path / "disk")],
+                                                     capture_output=True).returncode != 0:
+        pytest.skip("this user may not mount")
+    done = subprocess.run([*apart, sys.executable, str(program), str(tmp_path / "disk"), *again], capture_output=True, text=True)
+    assert "all said so" in done.stdout, done.stdout + done.stderr
 
 
 def test_wrong_arguments():

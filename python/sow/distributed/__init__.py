@@ -52,6 +52,17 @@ class Index:
         return f"sow.distributed.Index({len(self)} keys, size={self.size}, rank {self.exchange.rank} of {self.exchange.size})"
 
 
+def _index_of_coordinates(indices: Any, x: Any, group: Any, bounds: str) -> Index:
+    """Of places: coordinates into leading axes of x, the first of which is of the rows of all parts."""
+    exchange = _engines.exchange_of(group)
+    with _common(exchange, "Index"):
+        keys, part = _core.asarray(indices), _core.asarray(x.detach() if _is_torch(x) else x)
+    index = Index.__new__(Index)
+    index.exchange, index.keys, index.rows = exchange, indices, _flat(part, keys)[0]
+    index.held = _core._ShardedIndex.of_coordinates(exchange, keys, part, bounds)
+    return index
+
+
 class _common:
     """What is raised inside of it is raised on every rank."""
 
@@ -259,9 +270,7 @@ def _nd(op: str, x: Any, indices: Any, updates: Any, reduce: str, negate: bool, 
         flat = _flat(part, keys)
         if in_place and not (part.is_contiguous() or 0 in part.shape):
             raise ValueError(f"{op}: x must be row-major")
-    index = Index.__new__(Index)
-    index.exchange, index.keys, index.rows = exchange, indices, flat[0]
-    index.held = _core._ShardedIndex.of_coordinates(exchange, keys, part, bounds)
+    index = _index_of_coordinates(keys, part, group, bounds)
     rows = (len(index.held), *flat[1:])
     if not in_place and _is_torch(x) and _engines.any_rank(exchange, _wants_gradient(x, updates)):
         from . import _graph as graph

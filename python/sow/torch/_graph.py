@@ -14,7 +14,7 @@ import sow
 
 from .. import _core
 from .._frameworks import OPERATIONS, Formula, Operation, split
-from . import _views
+from . import _dtensor, _views
 
 _depth = torch._C._len_torch_dispatch_stack
 _functorch_level = torch._C._functorch.peek_interpreter_stack
@@ -48,6 +48,12 @@ def _dispatch_others(operation: Operation, values: tuple[Any, ...]) -> Any:
         if isinstance(first, _core.Tensor):
             return NotImplemented
         raise RuntimeError(_mixed(operation))
+    if _dtensor.is_sharded(first):
+        from . import _sharded_rows
+
+        result = _sharded_rows.call(operation, values)
+        if result is not None:
+            return result
     if operation.form == "in_place":
         return _in_place(operation, values)
     if _functorch_level() is not None:

@@ -137,6 +137,7 @@ class _State:
         self.depth = 0
         self.compiled_depth = 0
         self.library: Any = None
+        self.sharded: Any = None
         self.decompositions: dict[Any, Any] = {}
         self.counts: dict[str, list[int]] = {}
 
@@ -184,6 +185,10 @@ def _install() -> None:
         library._destroy()
         raise
     _state.library = library
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        from ._sharded_rows import Handlers
+
+        _state.sharded = Handlers()
 
 
 # -- compiled code: Inductor looks into a table of its own
@@ -312,6 +317,9 @@ def _end(inductor: bool) -> None:
         if _state.depth == 0:
             library, _state.library = _state.library, None
             library._destroy()
+            if _state.sharded is not None:
+                _state.sharded.remove()
+                _state.sharded = None
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ import sys
 import time
 import traceback
 
+import ml_dtypes
 import numpy as np
 
 import sow
 
 REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
-TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
 def allowed(dtype, reduce):
@@ -38,8 +39,8 @@ def values(random, shape, dtype):
         out = np.empty(shape, dtype)
         out.real, out.imag = real(half), real(half)
         return out
-    if dtype.startswith("float"):
-        return real(dtype)
+    if "float" in dtype:
+        return real(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     return random.integers(-100 if dtype != "uint8" else 0, 100, shape).astype(dtype)
 
 
@@ -171,17 +172,40 @@ def differentiate(group, rank, size):
 
 
 def traffic(group, rank, size):
-    """Bytes that this rank sends for a sum: merged, raw, and what an all-reduce of dense partial sums would be."""
-    random = np.random.default_rng(1)
-    rows, count, width = 4096, 40000, 4
-    keys = np.minimum(random.zipf(1.3, (size, count)) - 1, rows - 1)[rank]
-    source = random.standard_normal((count, width)).astype("f4")
-    part = np.zeros((rows // size, width), "f4")
-    before = sow.distributed.bytes_sent(group)
-    sow.distributed.index_add_(part, 0, keys % (rows // size * size), source, group=group)
-    merged = sow.distributed.bytes_sent(group) - before
-    raw = count * (8 + 4 * width) * (size - 1) // size
-    return merged, raw, 2 * rows * width * 4 * (size - 1) // size
+    """Bytes that all ranks send for a sum, by how the rows are drawn and how wide the exponents are: merged, what an
+    exchange of every key and row would be, and what a ring's all-reduce of dense partial sums would be."""
+    d, rows, count, width = sow.distributed, 4096 // size * size, 40000, 4
+    found = {}
+    for keys_are in ("zipf", "uniform"):
+        for exponents in (0, 40):
+            random = np.random.default_rng([rank, exponents])
+            drawn = random.zipf(1.3, count) - 1 if keys_are == "zipf" else random.integers(0, rows, count)
+            keys = np.minimum(drawn, rows - 1)
+            source = random.standard_normal((count, width)) * 2.0 ** random.integers(-exponents, exponents + 1, (count, width))
+            part = np.zeros((rows // size, width), "f4")
+            before = d.bytes_sent(group)
+            d.index_add_(part, 0, keys, source.astype("f4"), group=group)
+            sent = d.bytes_sent(group) - before
+            owner = keys // (rows // size)
+            raw = int((owner != rank).sum()) * (8 + 4 * width)
+            exchange = sow.distributed._engines.exchange_of(group)
+            both = np.frombuffer(exchange.gather(np.array([sent, raw], "i8").tobytes()), "i8").reshape(size, 2).sum(0)
+            found[f"{keys_are}, 2^+-{exponents}"] = (int(both[0]), int(both[1]), 2 * rows * width * 4 * (size - 1))
+    return found
+
+
+def to_torch(array):
+    import torch
+
+    if array.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(array.view("i2")).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def from_torch(tensor):
+    import torch
+
+    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if tensor.dtype is torch.bfloat16 else tensor.numpy()
 
 
 def with_gloo(rank, size, port, problems, sizes):
@@ -196,28 +220,28 @@ def with_gloo(rank, size, port, problems, sizes):
         if rank >= ranks:
             continue
         for seed in range(problems):
-            compare(group, rank, ranks, seed, problems > 1, torch.from_numpy, lambda tensor: tensor.numpy())
+            compare(group, rank, ranks, seed, problems > 1, to_torch, from_torch)
         refuse(group, rank, ranks)
         differentiate(group, rank, ranks)
+        sent = traffic(group, rank, ranks)
         if rank == 0:
-            print(f"gloo, {ranks} ranks: equal bits; merged, raw, all-reduce bytes {traffic(group, rank, ranks)}", flush=True)
-        else:
-            traffic(group, rank, ranks)
+            print(f"gloo, {ranks} ranks: equal bits; bytes merged, raw, all-reduced {sent}", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def with_mpi(problems):
+def with_mpi(problems, only_traffic):
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     rank, size = comm.Get_rank(), comm.Get_size()
-    for seed in range(problems):
-        compare(comm, rank, size, seed, problems > 1)
-    refuse(comm, rank, size)
+    if not only_traffic:
+        for seed in range(problems):
+            compare(comm, rank, size, seed, problems > 1)
+        refuse(comm, rank, size)
     sent = traffic(comm, rank, size)
     if rank == 0:
-        print(f"mpi, {size} ranks: equal bits; merged, raw, all-reduce bytes {sent}", flush=True)
+        print(f"mpi, {size} ranks:{'' if only_traffic else ' equal bits'}; bytes merged, raw, all-reduced {sent}", flush=True)
 
 
 def start_gloo(size, problems, port, sizes):
@@ -244,11 +268,12 @@ def main():
     parser.add_argument("--port", type=int, default=29533)
     parser.add_argument("--of", type=int, action="append", default=[], help="groups of the first so many ranks")
     parser.add_argument("--problems", type=int, default=1)
+    parser.add_argument("--traffic", action="store_true", help="only count bytes")
     arguments = parser.parse_args()
     sow.set_num_threads(1)
     try:
         if arguments.engine == "mpi":
-            with_mpi(arguments.problems)
+            with_mpi(arguments.problems, arguments.traffic)
         elif arguments.rank is None:
             return max(start_gloo(arguments.size, arguments.problems, arguments.port, arguments.of))
         else:

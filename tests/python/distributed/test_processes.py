@@ -1,5 +1,6 @@
 """Destinations cut over several processes have the bits of one: over gloo, MPI and JAX's devices."""
 
+import ast
 import importlib.util
 import os
 import pathlib
@@ -9,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import LONG
 
 import peers
 
@@ -16,11 +18,12 @@ FOLDER = pathlib.Path(__file__).parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+PROBLEMS = 3 if LONG else 1
 MPI = shutil.which("mpirun") is not None and not peers.left_out and importlib.util.find_spec("mpi4py") is not None
 
 
 def run(*command, **environment):
-    done = subprocess.run(command, env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(command, env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=1000)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -33,14 +36,19 @@ def free_port():
 
 @pytest.mark.skipif(peers.torch is None, reason="no torch")
 def test_gloo():
-    out = run(sys.executable, str(FOLDER / "ranks.py"), "--engine", "gloo", "--size", "3", "--of", "2", "--of", "3",
-              "--port", str(free_port()))
-    assert out.count("equal bits") == 2
+    """A third of the types and reductions for each number of processes; `make test-long` takes all, on up to 8."""
+    sizes = (1, 2, 3, 4, 8) if LONG else (1, 2, 4)
+    out = run(sys.executable, str(FOLDER / "ranks.py"), "--engine", "gloo", "--size", str(sizes[-1]),
+              *(f"--of={size}" for size in sizes), "--port", str(free_port()), "--problems", str(PROBLEMS))
+    for size in sizes:
+        assert f"gloo, {size} ranks: equal bits" in out, out
 
 
 @pytest.mark.skipif(not MPI, reason="no mpirun with mpi4py")
-def test_mpi():
-    assert "mpi, 2 ranks: equal bits" in run("mpirun", "-np", "2", sys.executable, str(FOLDER / "ranks.py"), "--engine", "mpi")
+@pytest.mark.parametrize("size", (1, 2, 3, 4, 8) if LONG else (3,))
+def test_mpi(size):
+    out = run("mpirun", "-np", str(size), sys.executable, str(FOLDER / "ranks.py"), "--engine", "mpi", "--problems", str(PROBLEMS))
+    assert f"mpi, {size} ranks: equal bits" in out, out
 
 
 @pytest.mark.skipif(peers.torch is None, reason="no torch")
@@ -64,5 +72,17 @@ def test_a_rank_that_dies_is_the_engines_error():
 
 @pytest.mark.skipif(peers.jax is None, reason="no JAX")
 def test_jax_devices():
-    run(sys.executable, str(FOLDER / "jax_ranks.py"), XLA_FLAGS="--xla_force_host_platform_device_count=4",
-        JAX_PLATFORMS="cpu")
+    out = run(sys.executable, str(FOLDER / "jax_ranks.py"), *(["--all"] if LONG else []), JAX_PLATFORMS="cpu", JAX_ENABLE_X64="1",
+              XLA_FLAGS=f"--xla_force_host_platform_device_count={8 if LONG else 4}")
+    assert out.count("devices: equal bits") == (5 if LONG else 1), out
+
+
+def test_merging_sends_less():
+    """Bytes counted: many updates of few places travel as few, whatever their exponents."""
+    if not MPI:
+        pytest.skip("no mpirun with mpi4py")
+    out = run("mpirun", "-np", "2", sys.executable, str(FOLDER / "ranks.py"), "--engine", "mpi", "--traffic")
+    bytes_of = ast.literal_eval(out[out.index("{"):])
+    for name, (merged, raw, reduced) in bytes_of.items():
+        assert merged < raw / 2, (name, merged, raw)
+        assert merged < reduced or not name.startswith("zipf"), (name, merged, reduced)

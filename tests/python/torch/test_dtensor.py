@@ -1,6 +1,7 @@
-"""DTensor: operands sharded along columns stay where they are, forward and backward."""
+"""DTensor: operands sharded along columns stay where they are, and updates of sharded rows travel to them."""
 
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -58,18 +59,28 @@ os._exit(0)  # threads of gloo may outlive their group, which ends the process w
 """
 
 
-def test_columns_need_no_communication(tmp_path):
+def run_ranks(program, size):
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("this torch has no gloo")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2",
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size),
                    "OMP_NUM_THREADS": "1"}
     running = [subprocess.Popen([sys.executable, str(program)], env={**environment, "RANK": str(rank)},
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(2)]
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(size)]
     outputs = [process.communicate(timeout=300)[0] for process in running]
     assert all(process.returncode == 0 for process in running), "\n".join(outputs)
-    assert "all 6 operations" in outputs[0]
+    return outputs[0]
+
+
+def test_columns_need_no_communication(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    assert "all 6 operations" in run_ranks(program, 2)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_rows_travel_to_where_they_belong(size):
+    """Shard(0): more ranks than even shares, operands that are cut or not, gradients, in place, torch's own names."""
+    assert "all 21 calls" in run_ranks(pathlib.Path(__file__).with_name("row_ranks.py"), size)
