@@ -174,3 +174,9 @@ def test_words_with_lone_surrogates_are_refused():
         with pytest.raises(ValueError, match="holds surrogates, which are no text"):
             call()
     assert not x.any()
+
+
+def test_a_wrong_axis_is_called_an_axis():
+    for axis in (1.0, "x", (0, 1.0)):
+        with pytest.raises(TypeError, match="sum: axis is a"):
+            sow.sum(F4, axis)

@@ -123,11 +123,11 @@ std::pair<int64_t, int64_t> parse_pair(nb::handle object, const char* op, const 
           parse_integer(PyTuple_GET_ITEM(object.ptr(), 1), op, argument)};
 }
 
-Dims parse_shape(nb::handle object, const char* op) {
+Dims parse_shape(nb::handle object, const char* op, const char* argument) {
   if (PyIndex_Check(object.ptr()) && !nb::isinstance<Tensor>(object))
-    return {parse_integer(object, op, "shape")};
+    return {parse_integer(object, op, argument)};
   if (PyUnicode_Check(object.ptr()) || !PySequence_Check(object.ptr())) {
-    raise(PyExc_TypeError, prefix(op) + "shape is " + describe(object) + "; it must be ints");
+    raise(PyExc_TypeError, prefix(op) + argument + " is " + describe(object) + "; it must be ints");
   }
   Dims shape;
   const Py_ssize_t size = PySequence_Size(object.ptr());
@@ -135,7 +135,7 @@ Dims parse_shape(nb::handle object, const char* op) {
   for (Py_ssize_t i = 0; i < size; ++i) {
     nb::object item = nb::steal(PySequence_GetItem(object.ptr(), i));
     if (!item) throw nb::python_error();
-    shape.push_back(parse_integer(item, op, "shape"));
+    shape.push_back(parse_integer(item, op, argument));
   }
   return shape;
 }

@@ -52,7 +52,7 @@ struct BoundsPolicy {
 BoundsPolicy parse_policy(nb::handle object, const char* op);
 Bounds parse_bounds(nb::handle object, const char* op);  // where negative indices always wrap
 Reduce parse_reduce(nb::handle object, const char* op);
-Dims parse_shape(nb::handle object, const char* op);
+Dims parse_shape(nb::handle object, const char* op, const char* argument = "shape");
 Device parse_device(nb::handle object, const char* op);  // None is the CPU
 std::string parse_name(nb::handle object, const char* op);
 // A number may be an index, but True and 1.0 are none.
@@ -82,9 +82,9 @@ class Arguments {
   auto read(KeysListArg a) { return std::tuple(keys_list(a.object)); }
   auto read(ShapeArg a) { return next(), std::tuple(parse_shape(a.object, op_)); }
   auto read(AxesArg a) {
-    next();
+    const char* name = next();
     std::optional<Dims> axes;  // None: all of them, which is not the same as ()
-    if (!a.object.is_none()) axes = parse_shape(a.object, op_);
+    if (!a.object.is_none()) axes = parse_shape(a.object, op_, name);
     return std::tuple(axes);
   }
   auto read(AxisArg a) {
