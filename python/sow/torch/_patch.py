@@ -331,7 +331,9 @@ def patched(*, inductor: bool = False) -> Iterator[None]:
     Process-wide: every thread of the process sees it. It nests. What sow does not take (other types,
     an alpha, a frequency) goes to torch's kernel, and what is wrong is said by torch: only on CUDA, where
     nothing waits for the device, negative indices count from the end. inductor=True: also in functions
-    that are compiled inside, by a table of Inductor's that is private to torch.
+    that are compiled inside, by a table of Inductor's that is private to torch. Where torch.distributed is initialised
+    before: updates of DTensors that are cut along the axis travel to their rows (there, too, negative indices count
+    from the end).
 
     >>> import torch
     >>> with sow.torch.patched():
