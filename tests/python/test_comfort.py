@@ -105,6 +105,11 @@ def test_sources_are_whatever_numpy_reads(kind):
 def test_what_numpy_cannot_read_is_refused():
     with pytest.raises(TypeError, match="index_add: source is"):
         sow.index_add(np.zeros(3), 0, [0], Array(["text"]))
+    with pytest.raises(TypeError, match="take np.asarray of it"):
+        sow.index_select(Array(np.zeros(2, "M8[s]")), 0, [0])
+    for scalar in (np.datetime64("2020-01-01"), np.longdouble(1)):
+        with pytest.raises(TypeError, match="masked_fill: x is"):
+            sow.masked_fill(scalar, np.array([True, False]), 0)
     with pytest.raises(TypeError, match="cannot be written in place"):
         sow.index_add_(Array([1.0]), 0, [0], [1.0])
     with pytest.raises(TypeError, match=r'astype\("=f8"\)'):

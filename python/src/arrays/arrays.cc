@@ -158,7 +158,8 @@ TypeInfo classify(PyTypeObject* type) {
 // What NumPy makes of an object that says how: pandas', polars' and xarray's arrays among them. A
 // view of its memory where there is one.
 nb::object as_numpy_reads_it(nb::handle object) {
-  if (PyType_Check(object.ptr())) return {};
+  // A NumPy scalar of a type that is no number's here is refused, and a class is no array.
+  if (PyType_Check(object.ptr()) || is_numpy_scalar(Py_TYPE(object.ptr()))) return {};
   if (!has(object.ptr(), "__array__") && !has(object.ptr(), "__array_interface__")) return {};
   nb::object numpy = nb::steal(PyImport_ImportModule("numpy"));
   if (!numpy) {

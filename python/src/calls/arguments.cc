@@ -256,6 +256,11 @@ bool Arguments::wraps_alike() const {
 Tensor Arguments::destination(nb::handle object, Access access) {
   const char* name = next();
   Tensor tensor = to_tensor(object, {op_, name}, access, {}, &carried_);
+  if (!carried_.empty() && info_of(object).kind == Kind::other) {
+    raise(PyExc_TypeError,
+          prefix(op_) + name + " is " + describe(object) + " of " + carried_ +
+              ", whose results only a NumPy array can hold; take np.asarray of it");
+  }
   const bool is_unsigned = carried_.compare(0, 4, "uint") == 0;
   if (is_unsigned && std::string_view(op_) == "bincount") {  // its first argument is the index
     tensor = signed_keys(tensor, carried_);
