@@ -33,12 +33,20 @@ struct IndexFacts {
 class SOW_API Index {
  public:
   Index(Tensor keys, Bounds bounds = Bounds::error) : keys_(std::move(keys)), bounds_(bounds) {}
+  // Among the indices of index_put and index_get: this axis is not indexed (None in Python).
+  static Index whole_axis() {
+    Index index((Tensor()));
+    index.whole_axis_ = true;
+    return index;
+  }
   // Copies the keys, checks them against an axis of `size`, verifies the facts and orders them.
   static Index hold(const Tensor& keys, int64_t size, Bounds bounds = Bounds::error,
                     IndexFacts facts = {});
 
   const Tensor& keys() const { return keys_; }
   Bounds bounds() const { return bounds_; }
+  // Whether it leaves its axis out.
+  bool is_whole_axis() const { return whole_axis_; }
   bool held() const { return order_ != nullptr; }
   int64_t size() const;  // of the axis it was held for; -1 if not held
   IndexFacts facts() const;
@@ -47,6 +55,7 @@ class SOW_API Index {
  private:
   Tensor keys_;
   Bounds bounds_;
+  bool whole_axis_ = false;
   std::shared_ptr<const detail::IndexOrder> order_;
 };
 

@@ -62,16 +62,16 @@ SOW_API Tensor scatter_(const Tensor& input, int64_t dim, const Index& index, co
 // scatter with reduce "add": the exact sum of what meets in a place and its old value, rounded
 // once.
 [[nodiscard]] SOW_API Tensor scatter_add(const Tensor& input, int64_t dim, const Index& index,
-                                         const Tensor& src);
+                                         const Source& src);
 SOW_API Tensor scatter_add_(const Tensor& input, int64_t dim, const Index& index,
-                            const Tensor& src);
+                            const Source& src);
 // scatter with any reduction; without include_self the old value of a place that is met does not
 // count.
 [[nodiscard]] SOW_API Tensor scatter_reduce(const Tensor& input, int64_t dim, const Index& index,
-                                            const Tensor& src, ReduceName reduce,
+                                            const Source& src, ReduceName reduce,
                                             bool include_self = true);
 SOW_API Tensor scatter_reduce_(const Tensor& input, int64_t dim, const Index& index,
-                               const Tensor& src, ReduceName reduce, bool include_self = true);
+                               const Source& src, ReduceName reduce, bool include_self = true);
 // arr[..., indices[..., j, ...], ...] for every j: what put_along_axis would write to, read.
 [[nodiscard]] SOW_API Tensor take_along_axis(const Tensor& arr, const Index& indices,
                                              std::optional<int64_t> axis, bool broadcast = true);
@@ -81,31 +81,36 @@ SOW_API Tensor scatter_reduce_(const Tensor& input, int64_t dim, const Index& in
 // -- whole slices by a 1-D index
 // Slice j of `source` along `axis` is added to slice index[j] of x; sums are exact.
 [[nodiscard]] SOW_API Tensor index_add(const Tensor& x, int64_t axis, const Index& index,
-                                       const Tensor& source);
-SOW_API Tensor index_add_(const Tensor& x, int64_t axis, const Index& index, const Tensor& source);
+                                       const Source& source, const Scalar& alpha = 1);
+SOW_API Tensor index_add_(const Tensor& x, int64_t axis, const Index& index, const Source& source,
+                          const Scalar& alpha = 1);
 // Slice j of `source` along `axis` replaces slice index[j] of x; of several the last stays.
 [[nodiscard]] SOW_API Tensor index_copy(const Tensor& x, int64_t axis, const Index& index,
-                                        const Tensor& source);
-SOW_API Tensor index_copy_(const Tensor& x, int64_t axis, const Index& index, const Tensor& source);
+                                        const Source& source);
+SOW_API Tensor index_copy_(const Tensor& x, int64_t axis, const Index& index, const Source& source);
 // Every slice index[j] of x along `axis` is filled with one value.
 [[nodiscard]] SOW_API Tensor index_fill(const Tensor& x, int64_t axis, const Index& index,
                                         const Source& value);
 SOW_API Tensor index_fill_(const Tensor& x, int64_t axis, const Index& index, const Source& value);
 // Slices of `source` are reduced into slices index[j] of x along `axis`.
 [[nodiscard]] SOW_API Tensor index_reduce(const Tensor& x, int64_t axis, const Index& index,
-                                          const Tensor& source, ReduceName reduce,
+                                          const Source& source, ReduceName reduce,
                                           bool include_self = true);
 SOW_API Tensor index_reduce_(const Tensor& x, int64_t axis, const Index& index,
-                             const Tensor& source, ReduceName reduce, bool include_self = true);
+                             const Source& source, ReduceName reduce, bool include_self = true);
 // The slices index[j] of x along `axis`, in that order.
 [[nodiscard]] SOW_API Tensor index_select(const Tensor& x, int64_t axis, const Index& index);
 
 // -- by coordinates
-// One index tensor a leading axis, broadcast together; bool masks stand for their nonzero places.
+// One index tensor a leading axis, broadcast together; bool masks stand for their nonzero places,
+// Index::whole_axis() leaves an axis out. accumulate is the reduction add; without either, assign.
 [[nodiscard]] SOW_API Tensor index_put(const Tensor& x, const std::vector<Index>& indices,
-                                       const Source& value, bool accumulate = false);
+                                       const Source& value, bool accumulate = false,
+                                       std::optional<ReduceName> reduce = {},
+                                       bool include_self = true);
 SOW_API Tensor index_put_(const Tensor& x, const std::vector<Index>& indices, const Source& value,
-                          bool accumulate = false);
+                          bool accumulate = false, std::optional<ReduceName> reduce = {},
+                          bool include_self = true);
 // What index_put would write over: the indices' shape, then the axes that none addresses.
 [[nodiscard]] SOW_API Tensor index_get(const Tensor& x, const std::vector<Index>& indices);
 // Updates are summed into zeros of `shape`; the last axis of `indices` holds coordinates.
@@ -114,29 +119,29 @@ SOW_API Tensor index_put_(const Tensor& x, const std::vector<Index>& indices, co
 // Updates replace elements or slices of x at coordinates (shapes as ONNX ScatterND); the last
 // stays.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_update(const Tensor& x, const Index& indices,
-                                                      const Tensor& updates);
+                                                      const Source& updates);
 SOW_API Tensor tensor_scatter_nd_update_(const Tensor& x, const Index& indices,
-                                         const Tensor& updates);
+                                         const Source& updates);
 // Updates are added to x at coordinates.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_add(const Tensor& x, const Index& indices,
-                                                   const Tensor& updates);
-SOW_API Tensor tensor_scatter_nd_add_(const Tensor& x, const Index& indices, const Tensor& updates);
+                                                   const Source& updates);
+SOW_API Tensor tensor_scatter_nd_add_(const Tensor& x, const Index& indices, const Source& updates);
 // Updates are subtracted from x at coordinates: the exact sum of x and all negated updates.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_sub(const Tensor& x, const Index& indices,
-                                                   const Tensor& updates);
-SOW_API Tensor tensor_scatter_nd_sub_(const Tensor& x, const Index& indices, const Tensor& updates);
+                                                   const Source& updates);
+SOW_API Tensor tensor_scatter_nd_sub_(const Tensor& x, const Index& indices, const Source& updates);
 // The maximum of x and all updates at coordinates; NaN wins.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_max(const Tensor& x, const Index& indices,
-                                                   const Tensor& updates);
-SOW_API Tensor tensor_scatter_nd_max_(const Tensor& x, const Index& indices, const Tensor& updates);
+                                                   const Source& updates);
+SOW_API Tensor tensor_scatter_nd_max_(const Tensor& x, const Index& indices, const Source& updates);
 // The minimum of x and all updates at coordinates; NaN wins.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_min(const Tensor& x, const Index& indices,
-                                                   const Tensor& updates);
-SOW_API Tensor tensor_scatter_nd_min_(const Tensor& x, const Index& indices, const Tensor& updates);
+                                                   const Source& updates);
+SOW_API Tensor tensor_scatter_nd_min_(const Tensor& x, const Index& indices, const Source& updates);
 // The product of x and all updates at coordinates.
 [[nodiscard]] SOW_API Tensor tensor_scatter_nd_mul(const Tensor& x, const Index& indices,
-                                                   const Tensor& updates);
-SOW_API Tensor tensor_scatter_nd_mul_(const Tensor& x, const Index& indices, const Tensor& updates);
+                                                   const Source& updates);
+SOW_API Tensor tensor_scatter_nd_mul_(const Tensor& x, const Index& indices, const Source& updates);
 // The first batch_dims dimensions of x and indices are the same, and each is looked up in its own.
 [[nodiscard]] SOW_API Tensor gather_nd(const Tensor& x, const Index& indices,
                                        int64_t batch_dims = 0);
@@ -152,15 +157,23 @@ SOW_API Tensor diagonal_scatter_(const Tensor& input, const Tensor& src, int64_t
 [[nodiscard]] SOW_API Tensor select_scatter(const Tensor& input, const Tensor& src, int64_t dim,
                                             int64_t index);
 SOW_API Tensor select_scatter_(const Tensor& input, const Tensor& src, int64_t dim, int64_t index);
-// src replaces input[start:stop:step] on `dim`.
+// src replaces input[start:stop:step] on `dim`; of several dims at once it broadcasts to the part.
 [[nodiscard]] SOW_API Tensor slice_scatter(const Tensor& input, const Tensor& src, int64_t dim = 0,
                                            int64_t start = 0, int64_t stop = kEnd,
                                            int64_t step = 1);
 SOW_API Tensor slice_scatter_(const Tensor& input, const Tensor& src, int64_t dim = 0,
                               int64_t start = 0, int64_t stop = kEnd, int64_t step = 1);
-// The main diagonal takes one value; `wrap` starts it anew below a tall matrix.
-[[nodiscard]] SOW_API Tensor fill_diagonal(const Tensor& x, const Source& value, bool wrap = false);
-SOW_API Tensor fill_diagonal_(const Tensor& x, const Source& value, bool wrap = false);
+[[nodiscard]] SOW_API Tensor slice_scatter(const Tensor& input, const Tensor& src, const Dims& dims,
+                                           const Dims& starts, const Dims& stops,
+                                           const Dims& steps);
+SOW_API Tensor slice_scatter_(const Tensor& input, const Tensor& src, const Dims& dims,
+                              const Dims& starts, const Dims& stops, const Dims& steps);
+// The main diagonal takes one value; `wrap` starts it anew below a tall matrix. Each of its places
+// is moved by `offset` along the last axis, as far as the row goes.
+[[nodiscard]] SOW_API Tensor fill_diagonal(const Tensor& x, const Source& value, bool wrap = false,
+                                           int64_t offset = 0);
+SOW_API Tensor fill_diagonal_(const Tensor& x, const Source& value, bool wrap = false,
+                              int64_t offset = 0);
 
 // -- views
 // The diagonal of two axes as a view; its dimension comes last.

@@ -200,43 +200,45 @@ class SOW_API Tensor {
                  ReduceName reduce = Reduce::assign) const;
   Tensor scatter_(int64_t dim, const Index& index, const Source& src,
                   ReduceName reduce = Reduce::assign) const;
-  Tensor scatter_add(int64_t dim, const Index& index, const Tensor& src) const;
-  Tensor scatter_add_(int64_t dim, const Index& index, const Tensor& src) const;
-  Tensor scatter_reduce(int64_t dim, const Index& index, const Tensor& src, ReduceName reduce,
+  Tensor scatter_add(int64_t dim, const Index& index, const Source& src) const;
+  Tensor scatter_add_(int64_t dim, const Index& index, const Source& src) const;
+  Tensor scatter_reduce(int64_t dim, const Index& index, const Source& src, ReduceName reduce,
                         bool include_self = true) const;
-  Tensor scatter_reduce_(int64_t dim, const Index& index, const Tensor& src, ReduceName reduce,
+  Tensor scatter_reduce_(int64_t dim, const Index& index, const Source& src, ReduceName reduce,
                          bool include_self = true) const;
   Tensor take_along_axis(const Index& indices, std::optional<int64_t> axis,
                          bool broadcast = true) const;
   Tensor gather(int64_t dim, const Index& index) const;
-  Tensor index_add(int64_t axis, const Index& index, const Tensor& source) const;
-  Tensor index_add_(int64_t axis, const Index& index, const Tensor& source) const;
-  Tensor index_copy(int64_t axis, const Index& index, const Tensor& source) const;
-  Tensor index_copy_(int64_t axis, const Index& index, const Tensor& source) const;
+  Tensor index_add(int64_t axis, const Index& index, const Source& source,
+                   const Scalar& alpha = 1) const;
+  Tensor index_add_(int64_t axis, const Index& index, const Source& source,
+                    const Scalar& alpha = 1) const;
+  Tensor index_copy(int64_t axis, const Index& index, const Source& source) const;
+  Tensor index_copy_(int64_t axis, const Index& index, const Source& source) const;
   Tensor index_fill(int64_t axis, const Index& index, const Source& value) const;
   Tensor index_fill_(int64_t axis, const Index& index, const Source& value) const;
-  Tensor index_reduce(int64_t axis, const Index& index, const Tensor& source, ReduceName reduce,
+  Tensor index_reduce(int64_t axis, const Index& index, const Source& source, ReduceName reduce,
                       bool include_self = true) const;
-  Tensor index_reduce_(int64_t axis, const Index& index, const Tensor& source, ReduceName reduce,
+  Tensor index_reduce_(int64_t axis, const Index& index, const Source& source, ReduceName reduce,
                        bool include_self = true) const;
   Tensor index_select(int64_t axis, const Index& index) const;
   Tensor index_get(const std::vector<Index>& indices) const;
-  Tensor index_put(const std::vector<Index>& indices, const Source& value,
-                   bool accumulate = false) const;
-  Tensor index_put_(const std::vector<Index>& indices, const Source& value,
-                    bool accumulate = false) const;
-  Tensor tensor_scatter_nd_update(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_update_(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_add(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_add_(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_sub(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_sub_(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_max(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_max_(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_min(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_min_(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_mul(const Index& indices, const Tensor& updates) const;
-  Tensor tensor_scatter_nd_mul_(const Index& indices, const Tensor& updates) const;
+  Tensor index_put(const std::vector<Index>& indices, const Source& value, bool accumulate = false,
+                   std::optional<ReduceName> reduce = {}, bool include_self = true) const;
+  Tensor index_put_(const std::vector<Index>& indices, const Source& value, bool accumulate = false,
+                    std::optional<ReduceName> reduce = {}, bool include_self = true) const;
+  Tensor tensor_scatter_nd_update(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_update_(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_add(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_add_(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_sub(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_sub_(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_max(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_max_(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_min(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_min_(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_mul(const Index& indices, const Source& updates) const;
+  Tensor tensor_scatter_nd_mul_(const Index& indices, const Source& updates) const;
   Tensor gather_nd(const Index& indices, int64_t batch_dims = 0) const;
   Tensor diagonal_scatter(const Tensor& src, int64_t offset = 0, int64_t axis1 = 0,
                           int64_t axis2 = 1) const;
@@ -248,8 +250,8 @@ class SOW_API Tensor {
                        int64_t step = 1) const;
   Tensor slice_scatter_(const Tensor& src, int64_t dim = 0, int64_t start = 0, int64_t stop = kEnd,
                         int64_t step = 1) const;
-  Tensor fill_diagonal(const Source& value, bool wrap = false) const;
-  Tensor fill_diagonal_(const Source& value, bool wrap = false) const;
+  Tensor fill_diagonal(const Source& value, bool wrap = false, int64_t offset = 0) const;
+  Tensor fill_diagonal_(const Source& value, bool wrap = false, int64_t offset = 0) const;
 
   // Internal: the shared state behind the handle.
   explicit Tensor(std::shared_ptr<detail::TensorImpl> impl) : impl_(std::move(impl)) {}

@@ -159,7 +159,7 @@ from ._core import (
 from ._counting import histogram, histogramdd, unique
 from ._imports import watch as _watch
 from ._jit import jit
-from ._threads import thread_limit
+from ._threads import thread_limit, threads
 from ._tiles import tiles
 
 # Python without its lock takes it back when it imports a module that needs it, unless it was told not to.
@@ -167,6 +167,8 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("sow needs the global interpreter lock: start Python without PYTHON_GIL=0 and -X gil=0")
 
 _watch()
+
+from . import _pickle as _pickle  # noqa: E402  (it needs what is above; functions are pickled by their names)
 
 __version__ = _version()
 
@@ -323,6 +325,7 @@ __all__ = [
     "tensor_scatter_nd_update",
     "tensor_scatter_nd_update_",
     "thread_limit",
+    "threads",
     "tiles",
     "transpose",
     "uint8",

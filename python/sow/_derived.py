@@ -283,7 +283,7 @@ def read(name: str, args: Sequence[Any], kwargs: dict[str, Any],
             is_array(value) or isinstance(value, (list, tuple, _core.Index, Tensor)))
         if takes and parameter.role == "keys_list" and isinstance(value, (list, tuple)) and any(
                 not isinstance(item, int) for item in value):
-            value = [hole(item) for item in value]
+            value = [None if item is None else hole(item) for item in value]
         elif takes:
             value = hole(value)
         if parameter.role != "name":
@@ -311,7 +311,9 @@ def saved_program(core: Core, metas: Sequence[Meta]) -> bytes:
     def extents(k: int, shape: tuple[Any, ...]) -> tuple[int | None, ...]:
         if batched:
             return shape
-        return (*(None for _ in shape[:-1]), shape[-1]) if k == known else (None,) * len(shape)
+        # What has an extent of 1 may be meant to broadcast.
+        any_extents = tuple(1 if type(n) is int and n == 1 else None for n in shape)
+        return (*any_extents[:-1], shape[-1]) if k == known else any_extents
 
     return _saved_program(core, tuple((dtype, extents(k, shape)) for k, (shape, dtype) in enumerate(metas)))
 

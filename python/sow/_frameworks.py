@@ -35,7 +35,7 @@ class Parameter:
 
     role: destination (the first array: results are of its kind), array, values (an array or a
     number), keys (an index), keys_list (one or several), and, static: int, bool, float, shape,
-    axes, start, end, reduce, bounds, name, stream.
+    axes, ints, number, start, end, reduce, bounds, name, stream.
     """
 
     name: str
@@ -116,9 +116,9 @@ class Operation:
 
     @cached_property
     def is_simple(self) -> bool:
-        """Whether every array argument is one array."""
+        """Whether every array argument is one array, or may be."""
         return self.form == "out" and all(
-            self.parameters[i].role in ("destination", "array", "keys") for i in self.arrays)
+            self.parameters[i].role in ("destination", "array", "keys", "values") for i in self.arrays)
 
     @cached_property
     def choices(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
@@ -231,7 +231,7 @@ class Formula:
         for at in self.operation.operands:
             value = self.template[at]
             for item in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(item, (bool, int, float, complex)):
+                if item is None or isinstance(item, (bool, int, float, complex)):
                     continue
                 if isinstance(item, Slot) and mask >> bit & 1:
                     read.add(item.at)

@@ -2,11 +2,17 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ._core import _Jit
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+@overload
+def jit(function: F, *, dynamic: bool = False) -> F: ...
+@overload
+def jit(function: None = None, *, dynamic: bool = False) -> Callable[[F], F]: ...
 def jit(function: Callable[..., Any] | None = None, *, dynamic: bool = False) -> Any:
     """A function that is recorded as a program when it is called, and run as one from then on.
 

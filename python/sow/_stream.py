@@ -16,7 +16,7 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Stream:
         for name in ("shape", "dtype", "__getitem__", "__setitem__"):
             if not hasattr(dst, name):
                 raise TypeError(f"stream: dst is a {type(dst).__name__}; it must have shape, dtype and slices to read and write")
-        self.reduce = _NAMES.get(reduce, reduce)
+        self.reduce = cast(Any, _NAMES.get(reduce, reduce))
         if self.reduce not in _REDUCTIONS:
             raise ValueError(f"stream: unknown reduction '{reduce}'; there are assign, add = sum, mul = multiply = prod, amax = max, amin = min, mean")
         if bounds not in ("error", "drop", "clip", "promise"):

@@ -31,3 +31,12 @@ class thread_limit(contextlib.ContextDecorator):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._held.stack.pop()
+
+
+class threads(thread_limit):
+    """thread_limit by a shorter name.
+
+    >>> with sow.threads(1):
+    ...     print(sow.get_num_threads())
+    1
+    """

@@ -92,7 +92,8 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     if not is_operation(name):
         raise ValueError(f"sow.jax: '{name}' is no operation of sow")
     op, arrays = read(name, args, kwargs, _is_array)
-    return bind(op, [_operand(op, k, array) for k, array in enumerate(arrays)])[0]
+    operands = [_operand(op, k, array) for k, array in enumerate(arrays)]
+    return bind(op, [_widened(op, k, operand, operands[0]) for k, operand in enumerate(operands)])[0]
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -114,6 +115,15 @@ def _operand(op: Op, number: int, array: Any) -> Any:
         raise TypeError(f"{op.name}: {op.holes[number]} is {given.dtype}, but JAX has 64-bit types switched "
                         "off (jax_enable_x64)")
     return converted
+
+
+def _widened(op: Op, number: int, operand: Any, first: Any) -> Any:
+    """Integers that are added to floating values, as such: what JAX holds for linear is so in all that it differentiates."""
+    added = op.name + "_" in OPERATIONS and op.holes[number] in ("source", "src", "values", "value", "updates")
+    if not added or operand.dtype.kind not in "iub" or not jnp.issubdtype(first.dtype, jnp.floating):
+        return operand
+    digits = 1 if operand.dtype == bool else 8 * operand.dtype.itemsize - (operand.dtype.kind == "i")
+    return operand.astype(first.dtype) if digits <= jnp.finfo(first.dtype).nmant + 1 else operand
 
 
 def bind(core: Core, operands: Sequence[Any], levels: Levels = (),

@@ -144,6 +144,13 @@ class _Recorded(PyLayer):  # type: ignore[misc]
         return ctx.held.gradient(ctx.k, grads)
 
 
+def _sum(one: Any, other: Any) -> Any:
+    """one + other, which is -0. Paddle adds no float16 on the CPU."""
+    if one.dtype == paddle.float16 and one.place.is_cpu_place():
+        return (one.astype(paddle.float32) + other.astype(paddle.float32)).astype(paddle.float16)
+    return one + other
+
+
 def _dynamic(core: Core, tensors: Sequence[Any]) -> list[Any]:
     """Computes a core and records it: one PyLayer for each tensor that wants a gradient.
 
@@ -160,7 +167,7 @@ def _dynamic(core: Core, tensors: Sequence[Any]) -> list[Any]:
         parts = list(part) if isinstance(part, (tuple, list)) else [part]
         if not all(_dtype(one) in DIFFERENTIABLE for one in parts):
             return _run(core, tensors)
-        found = [one + other for one, other in zip(found, parts)] if found else parts
+        found = [_sum(one, other) for one, other in zip(found, parts)] if found else parts
     return found
 
 

@@ -143,13 +143,14 @@ Tensor rehearse_call(Rehearsal& from, const Call& call, const Meta& meta) {
     impl->shape = meta.shape;
     impl->strides = row_major_strides(meta.shape);
     impl->numel = known ? checked_numel(meta.shape, 1, op_name(call)) : 0;
-    return Tensor(std::move(impl));
+    return from.made = Tensor(std::move(impl));
   }
+  // A call that is one of several: what it gives is not the result, and is worked out.
   if (from.result.dtype() != meta.dtype || (known && !(from.result.shape() == meta.shape))) {
-    fail(ErrorKind::argument, "{}: a result of type {} and shape {} is none of this call",
-         op_name(call), from.result.dtype(), from.result.shape());
+    Call own = call;
+    return run_call(own, meta);
   }
-  return alias_of(from.result);
+  return from.made = alias_of(from.result);
 }
 
 std::shared_ptr<GradState> shared_grad_state(const Tensor& tensor) {
@@ -204,10 +205,21 @@ Tensor record(Call call, const Meta& meta) {
 }  // namespace detail
 
 Rehearsed rehearse(const char* op, const std::function<Tensor()>& call, const Tensor& result) {
-  detail::Rehearsal rehearsal{op, result};
+  detail::Rehearsal rehearsal;
+  rehearsal.op = op;
+  rehearsal.result = result;
   const detail::Rehearsing guard(&rehearsal);
   Tensor recorded = call();
   if (!rehearsal.met) detail::fail(ErrorKind::argument, "rehearse: nothing called {}", op);
+  // What was made of the call's result cannot be known without it.
+  if (result.defined() && !recorded.same_object(rehearsal.made)) {
+    const detail::Rehearsing made_in_full(nullptr);
+    recorded = call();
+    if (recorded.dtype() != result.dtype() || !(recorded.shape() == result.shape())) {
+      detail::fail(ErrorKind::argument, "{}: a result of type {} and shape {} is none of this call",
+                   op, result.dtype(), result.shape());
+    }
+  }
   return {std::move(recorded), rehearsal.saves & ~detail::kSaveResult,
           (rehearsal.saves & detail::kSaveResult) != 0};
 }

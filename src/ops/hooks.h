@@ -26,6 +26,7 @@ struct Rehearsal {
   Tensor result;       // undefined: type and shape alone
   uint64_t saves = 0;  // the data that the rule reads: OpDef::saves of the recorded call
   bool met = false;
+  Tensor made;  // what the recorded call gave
 };
 Rehearsal* current_rehearsal();
 Tensor rehearse_call(Rehearsal& rehearsal, const Call& call, const Meta& meta);

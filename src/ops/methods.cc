@@ -45,20 +45,20 @@ Tensor Tensor::scatter_(int64_t dim, const Index& index, const Source& src,
   return sow::scatter_(*this, dim, index, src, reduce);
 }
 
-Tensor Tensor::scatter_add(int64_t dim, const Index& index, const Tensor& src) const {
+Tensor Tensor::scatter_add(int64_t dim, const Index& index, const Source& src) const {
   return sow::scatter_add(*this, dim, index, src);
 }
 
-Tensor Tensor::scatter_add_(int64_t dim, const Index& index, const Tensor& src) const {
+Tensor Tensor::scatter_add_(int64_t dim, const Index& index, const Source& src) const {
   return sow::scatter_add_(*this, dim, index, src);
 }
 
-Tensor Tensor::scatter_reduce(int64_t dim, const Index& index, const Tensor& src, ReduceName reduce,
+Tensor Tensor::scatter_reduce(int64_t dim, const Index& index, const Source& src, ReduceName reduce,
                               bool include_self) const {
   return sow::scatter_reduce(*this, dim, index, src, reduce, include_self);
 }
 
-Tensor Tensor::scatter_reduce_(int64_t dim, const Index& index, const Tensor& src,
+Tensor Tensor::scatter_reduce_(int64_t dim, const Index& index, const Source& src,
                                ReduceName reduce, bool include_self) const {
   return sow::scatter_reduce_(*this, dim, index, src, reduce, include_self);
 }
@@ -72,19 +72,21 @@ Tensor Tensor::gather(int64_t dim, const Index& index) const {
   return sow::gather(*this, dim, index);
 }
 
-Tensor Tensor::index_add(int64_t axis, const Index& index, const Tensor& source) const {
-  return sow::index_add(*this, axis, index, source);
+Tensor Tensor::index_add(int64_t axis, const Index& index, const Source& source,
+                         const Scalar& alpha) const {
+  return sow::index_add(*this, axis, index, source, alpha);
 }
 
-Tensor Tensor::index_add_(int64_t axis, const Index& index, const Tensor& source) const {
-  return sow::index_add_(*this, axis, index, source);
+Tensor Tensor::index_add_(int64_t axis, const Index& index, const Source& source,
+                          const Scalar& alpha) const {
+  return sow::index_add_(*this, axis, index, source, alpha);
 }
 
-Tensor Tensor::index_copy(int64_t axis, const Index& index, const Tensor& source) const {
+Tensor Tensor::index_copy(int64_t axis, const Index& index, const Source& source) const {
   return sow::index_copy(*this, axis, index, source);
 }
 
-Tensor Tensor::index_copy_(int64_t axis, const Index& index, const Tensor& source) const {
+Tensor Tensor::index_copy_(int64_t axis, const Index& index, const Source& source) const {
   return sow::index_copy_(*this, axis, index, source);
 }
 
@@ -96,12 +98,12 @@ Tensor Tensor::index_fill_(int64_t axis, const Index& index, const Source& value
   return sow::index_fill_(*this, axis, index, value);
 }
 
-Tensor Tensor::index_reduce(int64_t axis, const Index& index, const Tensor& source,
+Tensor Tensor::index_reduce(int64_t axis, const Index& index, const Source& source,
                             ReduceName reduce, bool include_self) const {
   return sow::index_reduce(*this, axis, index, source, reduce, include_self);
 }
 
-Tensor Tensor::index_reduce_(int64_t axis, const Index& index, const Tensor& source,
+Tensor Tensor::index_reduce_(int64_t axis, const Index& index, const Source& source,
                              ReduceName reduce, bool include_self) const {
   return sow::index_reduce_(*this, axis, index, source, reduce, include_self);
 }
@@ -114,61 +116,61 @@ Tensor Tensor::index_get(const std::vector<Index>& indices) const {
   return sow::index_get(*this, indices);
 }
 
-Tensor Tensor::index_put(const std::vector<Index>& indices, const Source& value,
-                         bool accumulate) const {
-  return sow::index_put(*this, indices, value, accumulate);
+Tensor Tensor::index_put(const std::vector<Index>& indices, const Source& value, bool accumulate,
+                         std::optional<ReduceName> reduce, bool include_self) const {
+  return sow::index_put(*this, indices, value, accumulate, reduce, include_self);
 }
 
-Tensor Tensor::index_put_(const std::vector<Index>& indices, const Source& value,
-                          bool accumulate) const {
-  return sow::index_put_(*this, indices, value, accumulate);
+Tensor Tensor::index_put_(const std::vector<Index>& indices, const Source& value, bool accumulate,
+                          std::optional<ReduceName> reduce, bool include_self) const {
+  return sow::index_put_(*this, indices, value, accumulate, reduce, include_self);
 }
 
-Tensor Tensor::tensor_scatter_nd_update(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_update(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_update(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_update_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_update_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_update_(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_add(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_add(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_add(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_add_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_add_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_add_(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_sub(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_sub(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_sub(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_sub_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_sub_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_sub_(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_max(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_max(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_max(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_max_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_max_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_max_(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_min(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_min(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_min(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_min_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_min_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_min_(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_mul(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_mul(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_mul(*this, indices, updates);
 }
 
-Tensor Tensor::tensor_scatter_nd_mul_(const Index& indices, const Tensor& updates) const {
+Tensor Tensor::tensor_scatter_nd_mul_(const Index& indices, const Source& updates) const {
   return sow::tensor_scatter_nd_mul_(*this, indices, updates);
 }
 
@@ -204,12 +206,12 @@ Tensor Tensor::slice_scatter_(const Tensor& src, int64_t dim, int64_t start, int
   return sow::slice_scatter_(*this, src, dim, start, stop, step);
 }
 
-Tensor Tensor::fill_diagonal(const Source& value, bool wrap) const {
-  return sow::fill_diagonal(*this, value, wrap);
+Tensor Tensor::fill_diagonal(const Source& value, bool wrap, int64_t offset) const {
+  return sow::fill_diagonal(*this, value, wrap, offset);
 }
 
-Tensor Tensor::fill_diagonal_(const Source& value, bool wrap) const {
-  return sow::fill_diagonal_(*this, value, wrap);
+Tensor Tensor::fill_diagonal_(const Source& value, bool wrap, int64_t offset) const {
+  return sow::fill_diagonal_(*this, value, wrap, offset);
 }
 
 Tensor Tensor::diagonal(int64_t offset, int64_t axis1, int64_t axis2) const {

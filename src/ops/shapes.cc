@@ -34,9 +34,59 @@ void add_index(Call& call, const Index& index) {
   call.attrs.held_size = index.held() ? index.size() : -1;
 }
 
+bool widens(DType from, DType to) {
+  const auto digits = [](DType dtype) {  // of whole numbers that it has all of
+    switch (dtype) {
+      case DType::bool_:
+        return 1;
+      case DType::float16:
+        return 11;
+      case DType::bfloat16:
+      case DType::uint8:
+        return 8;
+      case DType::float32:
+        return 24;
+      case DType::float64:
+        return 53;
+      default:
+        return 8 * static_cast<int>(size_of(dtype)) - 1;
+    }
+  };
+  if (from == to) return true;
+  if (to == DType::bool_ || is_complex(from) != is_complex(to)) return false;
+  if (is_differentiable(from)) return is_differentiable(to) && size_of(from) < size_of(to);
+  const bool negative = from != DType::bool_ && from != DType::uint8;
+  return digits(from) <= digits(to) && !(negative && to == DType::uint8);
+}
+
+void add_source(Call& call, const Tensor& source) {
+  const Reduce reduce = call.attrs.reduce;
+  if (source.defined() && call.inputs[0].defined() &&
+      (reduce == Reduce::add || reduce == Reduce::mean)) {
+    const DType dtype = call.inputs[0].dtype();
+    if (source.dtype() != dtype && widens(source.dtype(), dtype)) {
+      call.inputs.push_back(to(source, dtype));
+      return;
+    }
+  }
+  call.inputs.push_back(source);
+}
+
+Source fill_source(const Source& value) {
+  const bool one = value.is_tensor() && value.tensor().defined() && value.tensor().dim() == 1 &&
+                   value.tensor().shape()[0] == 1;
+  return one ? Source(select(value.tensor(), 0, 0)) : value;
+}
+
+Index flat_keys(const Index& index) {
+  const Tensor& keys = index.keys();
+  if (!keys.defined() || index.held() || keys.dim() != 2 || keys.shape()[1] != 1) return index;
+  return Index(select(keys, 1, 0), index.bounds());
+}
+
 void add_source(Call& call, const Source& source) {
   if (source.is_tensor()) {
-    call.inputs.push_back(source.tensor());
+    add_source(call, source.tensor());
   } else {
     call.attrs.scalar = source.scalar();
   }
@@ -70,7 +120,8 @@ void expect_source_dtype(const Call& call, const char* destination, const char* 
 void expect_fill_value(const Call& call, const char* destination, const Metas& inputs, size_t at) {
   expect_source_dtype(call, destination, "value", inputs, at);
   if (!call.attrs.scalar && !inputs[at].shape.empty()) {
-    fail(ErrorKind::shape, "{}: value has shape {}; it must be a scalar or a 0-d tensor",
+    fail(ErrorKind::shape,
+         "{}: value has shape {}; it must be a scalar, or a tensor of shape [] or [1]",
          op_name(call), inputs[at].shape);
   }
 }

@@ -14,9 +14,16 @@ Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second);
 void add_index(Call& call, const Index& index);
 // Keys as int32 or int64: those of narrower integers are widened.
 Tensor index_keys(const Tensor& keys);
-// Appends a source tensor to the inputs, or its scalar to the attributes.
+// Appends a source tensor to the inputs, or its scalar to the attributes. Under add and mean, which
+// attrs.reduce says by then, a narrower type is widened to the destination's.
 void add_source(Call& call, const Source& source);
-inline void add_source(Call& call, const Tensor& source) { call.inputs.push_back(source); }
+void add_source(Call& call, const Tensor& source);
+// Whether every value of `from` is one of `to`, and a cast takes it there.
+bool widens(DType from, DType to);
+// A value that fills every place may come as [1].
+Source fill_source(const Source& value);
+// Keys of shape [n, 1], as Paddle's scatter and gather take them, as [n].
+Index flat_keys(const Index& index);
 Call make_call(const OpDef& op, bool in_place, const Tensor& first);
 
 // -- rules on shapes; an extent of -1 is unknown and taken to fit

@@ -10,26 +10,26 @@ using Source = SavedOp::Source;
 constexpr SavedOp kTable[] = {
     {"put_along_axis", 2, Source::either, Reduce::assign, true},
     {"scatter", 2, Source::either, Reduce::assign, true},
-    {"scatter_add", 3, Source::none, Reduce::add},
-    {"scatter_reduce", 3, Source::none, Reduce::assign, true},
+    {"scatter_add", 2, Source::either, Reduce::add},
+    {"scatter_reduce", 2, Source::either, Reduce::assign, true},
     {"take_along_axis", 2},
     {"gather", 2},
     {"masked_scatter", 3},
     {"masked_fill", 2, Source::either},
     {"masked_select", 2},
     {"nonzero", 1},
-    {"index_add", 3, Source::none, Reduce::add},
-    {"index_copy", 3},
+    {"index_add", 2, Source::either, Reduce::add},
+    {"index_copy", 2, Source::either},
     {"index_fill", 2, Source::either},
-    {"index_reduce", 3, Source::none, Reduce::assign, true},
+    {"index_reduce", 2, Source::either, Reduce::assign, true},
     {"index_select", 2},
     {"scatter_nd", 2, Source::none, Reduce::add},
-    {"tensor_scatter_nd_update", 3},
-    {"tensor_scatter_nd_add", 3, Source::none, Reduce::add},
-    {"tensor_scatter_nd_sub", 3, Source::none, Reduce::add},
-    {"tensor_scatter_nd_max", 3, Source::none, Reduce::amax},
-    {"tensor_scatter_nd_min", 3, Source::none, Reduce::amin},
-    {"tensor_scatter_nd_mul", 3, Source::none, Reduce::mul},
+    {"tensor_scatter_nd_update", 2, Source::either},
+    {"tensor_scatter_nd_add", 2, Source::either, Reduce::add},
+    {"tensor_scatter_nd_sub", 2, Source::either, Reduce::add},
+    {"tensor_scatter_nd_max", 2, Source::either, Reduce::amax},
+    {"tensor_scatter_nd_min", 2, Source::either, Reduce::amin},
+    {"tensor_scatter_nd_mul", 2, Source::either, Reduce::mul},
     {"gather_nd", 2},
     {"index_get", 1, Source::indices},
     {"index_put", 1, Source::index_put, Reduce::assign, true},
@@ -130,7 +130,7 @@ void expect_well_formed(const SavedOp& op, const Attrs& attrs, size_t tensors, b
   if (!fits) refuse(op, "has the wrong number of operands");
   if (in_place && def.in_place_name == nullptr) refuse(op, "has no in-place form");
   if (op.source == Source::index_put) {
-    if (attrs.reduce != (attrs.accumulate ? Reduce::add : Reduce::assign)) {
+    if (attrs.accumulate != (attrs.reduce == Reduce::add)) {
       refuse(op, "has a reduction it does not take");
     }
   } else if (!op.any_reduce && attrs.reduce != op.reduce) {

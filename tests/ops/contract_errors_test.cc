@@ -168,7 +168,8 @@ TEST(Errors, WholeSlices) {
        [](const Tensor& x) {
          index_add_(x, 0, keys({2}), floats({2, 2}));
        }},
-      {ErrorKind::shape, "index_fill_: value has shape [3]; it must be a scalar or a 0-d tensor",
+      {ErrorKind::shape,
+       "index_fill_: value has shape [3]; it must be a scalar, or a tensor of shape [] or [1]",
        [](const Tensor& x) { index_fill_(x, 0, keys({1}), floats({3})); }},
       {ErrorKind::index,
        "index_select: index 3 at position [1] is out of range for axis 1 of size 3 (valid: -3 to "

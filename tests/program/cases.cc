@@ -145,7 +145,7 @@ void add_nd(std::vector<Case>& out) {
   const auto add = [&](const char* name, auto function) {
     out.push_back({name, nd, [=](const TensorList& t) { return function(t[0], t[1], t[2]); }});
   };
-  using Nd = Tensor (*)(const Tensor&, const Index&, const Tensor&);
+  using Nd = Tensor (*)(const Tensor&, const Index&, const Source&);
   add("tensor_scatter_nd_update", Nd(tensor_scatter_nd_update));
   add("tensor_scatter_nd_add", Nd(tensor_scatter_nd_add));
   add("tensor_scatter_nd_sub", Nd(tensor_scatter_nd_sub));

@@ -34,7 +34,9 @@ OPERATIONS = [name for name in sow.__all__
               if callable(getattr(sow, name)) and not inspect.isclass(getattr(sow, name))
               and name not in ("explain", "limit_memory", "set_num_threads", "set_tile_shape", "seed", "no_grad", "enable_grad")]
 WORDS = ("reduce", "include_self", "broadcast", "bounds", "axis", "dim", "name", "dtype", "seed", "offset",
-         "accumulate", "wrap", "step", "device", "stream", "size", "correction", "out_size", "exclusive")
+         "accumulate", "wrap", "step", "device", "stream", "size", "correction", "out_size", "exclusive",
+         "alpha", "as_tuple", "out")
+ALIKE = {"alpha": "number", "as_tuple": "number", "out": "destination"}
 KEYWORDS = {name: [word for word in WORDS if f"{word}:" in (getattr(sow, name).__doc__ or "").split("->")[0]]
             for name in OPERATIONS}
 # Names of the arguments that a call which works has, after the destination.
@@ -215,7 +217,7 @@ class Batch:
         keywords = {}
         if self.random.random() < 0.25 and KEYWORDS[name]:
             word = self.random.choice(KEYWORDS[name])
-            keywords[word] = self.thing(word)
+            keywords[word] = self.thing(ALIKE.get(word, word))
         function = getattr(sow, name)
         if arguments and type(arguments[0]) in (sow.Tensor, Forgetful) and self.random.random() < 0.5:
             function = getattr(sow.Tensor, name, function)
@@ -249,6 +251,8 @@ class Batch:
         destination = None
         if not failed and name.endswith("_") and arguments:
             destination = self.pool.views.get(id(arguments[0]))
+        elif not failed and "out" in keywords:
+            destination = self.pool.views.get(id(keywords["out"]))
         for view, bytes_ in before:
             if destination is not None and np.may_share_memory(view, destination):
                 continue

@@ -27,7 +27,7 @@ CASES = [
     (SHAPE, "", "scatter_add", (0, [0], np.ones(1, "f4")), {}),
     (SHAPE, "", "diagonal_scatter", (np.ones(3, "f4"),), {}),
     (SHAPE, "", "diagonal_scatter", (np.ones(2, "f4"), 0, 1, 1), {}),
-    (SHAPE, "", "index_copy", (0, [[0]], np.ones((1, 3), "f4")), {}),
+    (SHAPE, "", "index_copy", (0, [[0, 1]], np.ones((1, 3), "f4")), {}),
     (SHAPE, "", "select_scatter", (np.ones(2, "f4"), 0, 0), {}),
     (SHAPE, "", "slice_scatter", (np.ones((2, 2), "f4"), 1, 0, 1), {}),
     (ValueError, "axis", "put_along_axis", ([[0]], 1.0, 2), {}),
@@ -108,9 +108,9 @@ def test_explain_checks_as_the_call_would():
     with pytest.raises(TypeError):
         sow.explain(3)
     with pytest.raises(TypeError):
-        sow.explain(sow.scatter_add, np.zeros(3), 0, [0], np.ones(1, "f4"))
+        sow.explain(sow.scatter_add, np.zeros(3), 0, [0], np.ones(1, "i8"))
     with pytest.raises(TypeError):
-        sow.explain("scatter_add", np.zeros(3), 0, [0], np.ones(1, "f4"))
+        sow.explain("scatter_add", np.zeros(3), 0, [0], np.ones(1, "i8"))
     destination = np.zeros(3)
     assert "scatter_add_" in sow.explain("scatter_add_", destination, 0, [0], np.ones(1))
     assert destination.tolist() == [0, 0, 0]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._types import Reduction
 
 __all__ = [
     "gather_coo", "gather_csr", "scatter", "scatter_add", "scatter_log_softmax", "scatter_logsumexp", "scatter_max",
@@ -46,7 +47,7 @@ def _new(src: Tensor, dim: int, size: int, value: float) -> Tensor:
     return torch.full(shape, value, dtype=src.dtype, device=src.device)
 
 
-def _reduced(src: Tensor, index: Tensor, dim: int, out: Tensor | None, dim_size: int | None, reduce: str,
+def _reduced(src: Tensor, index: Tensor, dim: int, out: Tensor | None, dim_size: int | None, reduce: Reduction,
              empty: float = 0) -> Tensor:
     """What is met in a group, with what out holds already, or in new groups."""
     dim = _axis(src, dim)

@@ -72,7 +72,7 @@ class _Select(torch.autograd.Function):  # type: ignore[misc]
         return _Add.apply(grad.new_zeros((ctx.index.rows, *grad.shape[1:])), grad, ctx.index), None
 
 
-def index_reduce(x: torch.Tensor, index: Any, source: torch.Tensor, reduce: str, include_self: bool) -> torch.Tensor:
+def index_reduce(x: torch.Tensor, index: Any, source: torch.Tensor, reduce: Any, include_self: bool) -> torch.Tensor:
     """`index` is a held one; the result takes part in the graph on every rank."""
     if reduce in ("add", "sum") and include_self:
         return _Add.apply(_anchored(x), _anchored(source), index)

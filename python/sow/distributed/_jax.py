@@ -83,7 +83,7 @@ def _with_room(keys: Any, rows: int, axis: str, run: Callable[..., Any], *arrays
                     lambda k, *a: run(_Blocks(k, rows, capacity, axis), *a), keys, *arrays)
 
 
-def index_reduce(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool, group: str,
+def index_reduce(op: str, x: Any, axis: int, index: Any, source: Any, reduce: Any, include_self: bool, group: str,
                  bounds: str) -> Any:
     _expect_axis(axis, op, x)
     x, source, index = jnp.asarray(x), jnp.asarray(source), jnp.asarray(index)

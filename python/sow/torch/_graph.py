@@ -120,7 +120,8 @@ def _may_read_destination(operation: Operation, values: tuple[Any, ...]) -> bool
     """Whether a gradient will want the destination as it was before it is written."""
     choices = operation.choices
     plan = _plans.get(operation if choices is None else (operation, choices(values)))
-    return plan is None or not operation.is_simple or 0 in plan.saved or plan.reads_result
+    quick = operation.is_simple and all(isinstance(values[at], Tensor) for at in operation.arrays)
+    return plan is None or not quick or 0 in plan.saved or plan.reads_result
 
 
 # -- between the two libraries

@@ -19,8 +19,9 @@ from .._frameworks import OPERATIONS, Formula, Operation, Parameter, Slot, fill,
 from . import _dtensor, _graph
 
 _TYPES = {
-    "destination": "Tensor", "array": "Tensor", "keys": "Tensor", "keys_list": "Tensor[]",
-    "shape": "SymInt[]", "axes": "int[]?", "int": "SymInt", "bool": "bool", "float": "float",
+    "destination": "Tensor", "array": "Tensor", "keys": "Tensor", "keys_list": "Tensor?[]",
+    "shape": "SymInt[]", "axes": "int[]?", "int": "SymInt", "bool": "bool", "float": "float", "ints": "SymInt[]?",
+    "number": "Scalar",
     "start": "SymInt?", "end": "SymInt?", "reduce": "str?", "bounds": "str",
 }
 _SKIPPED = ("stream", "name")
@@ -94,7 +95,7 @@ def call(operation: Operation, values: tuple[Any, ...]) -> Tensor:
             value = _keys(operation, p, value, first)
         elif p.role == "keys_list":
             several = isinstance(value, (tuple, list)) and not all(isinstance(v, int) for v in value)
-            value = [_keys(operation, p, v, first) for v in (value if several else [value])]
+            value = [None if v is None else _keys(operation, p, v, first) for v in (value if several else [value])]
         elif p.role == "values":
             if isinstance(value, (bool, int, float, complex, torch.SymInt, torch.SymFloat)):
                 scalars.append(p.name)
@@ -105,8 +106,10 @@ def call(operation: Operation, values: tuple[Any, ...]) -> Tensor:
                     value = float(value)
             else:
                 value = _tensor(operation, p, value, first)
-        elif p.role in ("shape", "axes") and value is not None:
+        elif p.role in ("shape", "axes", "ints") and value is not None:
             value = [value] if isinstance(value, (int, torch.SymInt)) else list(value)
+        elif p.role == "number" and isinstance(value, (torch.SymInt, torch.SymFloat)):
+            value = int(value) if isinstance(value, torch.SymInt) else float(value)
         given.append(value)
     name = next(n for n, s in _overloads(operation) if s == tuple(scalars))
     overload = getattr(_operator(operation), name or "default")
@@ -220,7 +223,8 @@ def _fake(operation: Operation, values: tuple[Any, ...]) -> Tensor:
 def _known(parameter: Parameter, value: Any, tensors: list[Tensor]) -> Any:
     """A symbolic number as some number that is right for it; only extents depend on it."""
     if isinstance(value, list):
-        return [v if not isinstance(v, torch.SymInt) else int(v.node.hint or 1) for v in value]
+        unknown = 0 if parameter.role == "ints" else 1
+        return [v if not isinstance(v, torch.SymInt) else int(v.node.hint or unknown) for v in value]
     return int(value.node.hint or 0)
 
 

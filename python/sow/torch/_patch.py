@@ -13,7 +13,7 @@ from torch import Tensor
 import sow
 
 _INDEX_TYPES = (torch.int64, torch.int32)
-_REDUCTIONS = {"sum": "add", "prod": "mul", "mean": "mean", "amax": "amax", "amin": "amin"}
+_REDUCTIONS: dict[str, Any] = {"sum": "add", "prod": "mul", "mean": "mean", "amax": "amax", "amin": "amin"}
 _left = NotImplemented
 
 

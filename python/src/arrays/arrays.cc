@@ -140,6 +140,21 @@ TypeInfo classify(PyTypeObject* type) {
   return info;
 }
 
+// What NumPy makes of an object that says how: pandas', polars' and xarray's arrays among them. A
+// view of its memory where there is one.
+nb::object as_numpy_reads_it(nb::handle object) {
+  // A NumPy scalar of a type that is no number's here is refused, and a class is no array.
+  if (PyType_Check(object.ptr()) || is_numpy_scalar(Py_TYPE(object.ptr()))) return {};
+  if (!has(object.ptr(), "__array__") && !has(object.ptr(), "__array_interface__")) return {};
+  nb::object numpy = nb::steal(PyImport_ImportModule("numpy"));
+  if (!numpy) {
+    PyErr_Clear();
+    return {};
+  }
+  nb::object array = numpy.attr("asarray")(object);
+  return info_of(array).kind == Kind::numpy ? array : nb::object();
+}
+
 std::atomic<bool>& interpreter_ended() {
   static std::atomic<bool> ended{false};
   return ended;
@@ -217,6 +232,10 @@ Tensor to_tensor(nb::handle object, Site site, Access access, std::optional<DTyp
       if (access == Access::read) return from_sequence(object, site, hint);
       break;
     case Kind::other:
+      if (access == Access::write) break;
+      if (const nb::object array = as_numpy_reads_it(object)) {
+        return from_numpy(array, site, access, carried);
+      }
       break;
   }
   const std::string given = std::string(site.op) + ": " + site.argument + " is " + describe(object);

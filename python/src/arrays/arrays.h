@@ -79,6 +79,9 @@ DType natural_type(const Scalar& number);            // what a list of such numb
 bool is_numpy_scalar(PyTypeObject* type);
 Tensor from_sequence(nb::handle object, Site site, std::optional<DType> hint);
 Tensor from_buffer(nb::handle object, Site site, Access access);
+// The buffer protocol of sow.Tensor, for memory of the CPU in types that it has a format for.
+int export_buffer(PyObject* object, Py_buffer* view, int flags);
+void release_export(PyObject* object, Py_buffer* view);
 Tensor from_numpy(nb::handle object, Site site, Access access, std::string* carried = nullptr);
 bool is_ndarray(PyObject* type);  // numpy.ndarray itself
 Tensor from_dlpack(nb::handle object, const TypeInfo& info, Site site, Access access,
@@ -88,6 +91,9 @@ nb::object to_jax(const Tensor& tensor);
 nb::object to_numpy(const Tensor& tensor, nb::handle like = {});
 nb::object to_capsule(const Tensor& tensor, bool versioned);
 DlVersioned* to_versioned(const Tensor& tensor);  // the caller owns it
+std::optional<DType> type_of(DlType type);        // none for one that sow has not
+DlType dl_type(DType dtype);
+nb::object exchange_table();  // of sow.Tensor, in a capsule
 
 // A view of memory that `owner` keeps alive; takes a new reference to it.
 Tensor wrap_owned(void* data, DType dtype, Dims shape, const Dims& strides, Device device,

@@ -8,7 +8,6 @@
 #include "runtime/streams.h"
 
 namespace sow::python {
-namespace {
 
 std::optional<DType> type_of(DlType type) {
   if (type.lanes != 1) return {};
@@ -39,6 +38,17 @@ std::optional<DType> type_of(DlType type) {
   }
 }
 
+DlType dl_type(DType dtype) {
+  const auto bits = static_cast<uint8_t>(8 * size_of(dtype));
+  if (dtype == DType::bool_) return {kDlBool, 8, 1};
+  if (dtype == DType::uint8) return {kDlUint, 8, 1};
+  if (dtype == DType::bfloat16) return {kDlBfloat, 16, 1};
+  if (is_integer(dtype)) return {kDlInt, bits, 1};
+  return {is_complex(dtype) ? kDlComplex : kDlFloat, bits, 1};
+}
+
+namespace {
+
 // What moves elements of a type that sow does not have, and that type's name.
 struct Carrier {
   DType dtype;
@@ -56,15 +66,6 @@ std::optional<Carrier> carrier_of(DlType type) {
   const int at = type.code - kFirst;
   if (type.bits != 8 || at < 0 || at >= static_cast<int>(std::size(kEightBits))) return {};
   return Carrier{DType::int8, kEightBits[at]};
-}
-
-DlType dl_type(DType dtype) {
-  const auto bits = static_cast<uint8_t>(8 * size_of(dtype));
-  if (dtype == DType::bool_) return {kDlBool, 8, 1};
-  if (dtype == DType::uint8) return {kDlUint, 8, 1};
-  if (dtype == DType::bfloat16) return {kDlBfloat, 16, 1};
-  if (is_integer(dtype)) return {kDlInt, bits, 1};
-  return {is_complex(dtype) ? kDlComplex : kDlFloat, bits, 1};
 }
 
 [[noreturn]] void refuse(PyObject* type, Site site, nb::handle object, const std::string& rule) {

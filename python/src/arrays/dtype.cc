@@ -14,6 +14,20 @@ std::array<PyObject*, kDTypeCount>& objects() {
   return all;
 }
 
+// NumPy's codes of kind and size, in this machine's byte order: "f4", "<i8", "?".
+std::optional<DType> dtype_of_code(std::string_view code) {
+  static constexpr std::pair<std::string_view, DType> kCodes[] = {
+      {"?", DType::bool_},    {"b1", DType::bool_},     {"u1", DType::uint8},
+      {"i1", DType::int8},    {"i2", DType::int16},     {"i4", DType::int32},
+      {"i8", DType::int64},   {"f2", DType::float16},   {"f4", DType::float32},
+      {"f8", DType::float64}, {"c8", DType::complex64}, {"c16", DType::complex128}};
+  if (!code.empty() && (code[0] == '<' || code[0] == '=' || code[0] == '|')) code.remove_prefix(1);
+  for (const auto& [known, dtype] : kCodes) {
+    if (code == known) return dtype;
+  }
+  return {};
+}
+
 std::optional<DType> dtype_named(std::string_view name) {
   name = name.substr(name.find_last_of('.') + 1);  // "torch.float32"
   if (name == "bool_") name = "bool";
@@ -21,7 +35,7 @@ std::optional<DType> dtype_named(std::string_view name) {
     const auto dtype = static_cast<DType>(i);
     if (name == name_of(dtype)) return dtype;
   }
-  return {};
+  return dtype_of_code(name);
 }
 
 std::optional<DType> dtype_of_text(nb::handle text) {
@@ -67,6 +81,12 @@ void bind_dtypes(nb::module_& module) {
              return nb::str((std::string("sow.") + name_of(self.value)).c_str());
            })
       .def("__str__", [](const ElementType& self) { return nb::str(name_of(self.value)); })
+      .def(
+          "__reduce__",
+          [](const ElementType& self) {
+            return nb::str(self.value == DType::bool_ ? "bool_" : name_of(self.value));
+          },
+          nb::sig("def __reduce__(self) -> str"))
       .def("__hash__", [](const ElementType& self) { return static_cast<int64_t>(self.value); })
       .def(
           "__eq__",

@@ -140,10 +140,66 @@ Dims parse_shape(nb::handle object, const char* op, const char* argument) {
   return shape;
 }
 
+Dims parse_ints(nb::handle object, const char* op, const char* argument) {
+  if (PyIndex_Check(object.ptr())) return {parse_integer(object, op, argument)};
+  if (!PyTuple_Check(object.ptr()) && !PyList_Check(object.ptr())) {
+    raise(PyExc_TypeError, prefix(op) + argument + " is " + describe(object) +
+                               "; it must be an int, or a list of them");
+  }
+  Dims out;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object.ptr()); ++i) {
+    const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(object.ptr(), i));
+    out.push_back(item.is_none() ? kEnd : parse_integer(item, op, argument));
+  }
+  return out;
+}
+
+void refuse_out(const char* op) {
+  raise(PyExc_ValueError,
+        prefix(op) +
+            "out= is for arrays at hand: it takes no part in programs, graphs and "
+            "gradients; leave it out");
+}
+
+nb::object put_out(const char* op, const Tensor& result, const std::string& carried,
+                   nb::handle out) {
+  if (is_symbolic(result) || result.requires_grad()) refuse_out(op);
+  std::string own;
+  const Tensor tensor = to_tensor(out, {op, "out"}, Access::write, {}, &own);
+  if (is_symbolic(tensor) || tensor.requires_grad()) refuse_out(op);
+  if (tensor.dtype() != result.dtype() || own != carried) {
+    const auto name = [](const Tensor& one, const std::string& moved) {
+      return moved.empty() ? std::string(name_of(one.dtype())) : moved;
+    };
+    raise(PyExc_TypeError, prefix(op) + "out is " + name(tensor, own) + ", the result is " +
+                               name(result, carried) + "; they must have the same type");
+  }
+  if (!(tensor.shape() == result.shape())) {
+    raise(PyExc_ValueError, prefix(op) + "out has shape " + to_string(tensor.shape()) +
+                                ", the result " + to_string(result.shape()) +
+                                "; they must be equal");
+  }
+  tensor.copy_(result);
+  const TypeInfo info = info_of(out);
+  if (info.kind != Kind::tensor) mark_written(out, info);
+  return nb::borrow(out);
+}
+
 Tensor Arguments::count(Tensor tensor) {
   work_ += tensor.numel();
   return tensor;
 }
+
+namespace {
+
+// Unsigned integers, whose bits these are, as signed ones; those beyond int64 as its last.
+Tensor signed_keys(const Tensor& bits, const std::string& type) {
+  if (type == "uint16") return bitwise_and(to(bits, DType::int32), 0xffff);
+  if (type == "uint32") return bitwise_and(to(bits, DType::int64), 0xffffffff);
+  return where(lt(bits, 0), INT64_MAX, bits);
+}
+
+}  // namespace
 
 // Whether the call only moves elements, so that it takes any type.
 bool Arguments::only_moves() const {
@@ -174,7 +230,7 @@ bool Arguments::only_moves() const {
                                                   "index_reduce"};
   std::string_view stem(op_);
   if (stem.back() == '_') stem.remove_suffix(1);
-  if (stem == "index_put") return !flag_;
+  if (stem == "index_put") return !flag_.value_or(false) && reduce_ == Reduce::assign;
   if (std::find(std::begin(kReduces), std::end(kReduces), stem) != std::end(kReduces)) {
     return reduce_ == Reduce::assign;
   }
@@ -188,26 +244,68 @@ bool Arguments::wraps_alike() const {
                                                 "scatter_nd",
                                                 "tensor_scatter_nd_add",
                                                 "tensor_scatter_nd_sub",
-                                                "tensor_scatter_nd_mul",
-                                                "index_put"};
+                                                "tensor_scatter_nd_mul"};
   std::string_view stem(op_);
   if (stem.back() == '_') stem.remove_suffix(1);
   if (std::find(std::begin(kWraps), std::end(kWraps), stem) != std::end(kWraps)) return true;
+  if (stem == "index_put" && flag_.value_or(false)) return true;
   return reduce_ == Reduce::add || reduce_ == Reduce::mul;
 }
 
 Tensor Arguments::destination(nb::handle object, Access access) {
   const char* name = next();
   Tensor tensor = to_tensor(object, {op_, name}, access, {}, &carried_);
-  const bool fits =
-      carried_.empty() || only_moves() || (carried_.compare(0, 4, "uint") == 0 && wraps_alike());
+  if (!carried_.empty() && info_of(object).kind == Kind::other) {
+    raise(PyExc_TypeError,
+          prefix(op_) + name + " is " + describe(object) + " of " + carried_ +
+              ", whose results only a NumPy array can hold; take np.asarray of it");
+  }
+  const bool is_unsigned = carried_.compare(0, 4, "uint") == 0;
+  if (is_unsigned && std::string_view(op_) == "bincount") {  // its first argument is the index
+    tensor = signed_keys(tensor, carried_);
+    carried_.clear();
+  }
+  const bool ordered = is_unsigned && compares();
+  const bool fits = carried_.empty() || only_moves() || ordered || (is_unsigned && wraps_alike());
   if (!fits) {
     raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + " of " + carried_ +
                                ", whose elements sow moves but does not compute with");
   }
   dtype_ = tensor.dtype();
   device_ = tensor.device();
+  if (ordered && !carried_.empty()) {
+    original_ = tensor;
+    tensor = in_order(tensor);
+  }
   return count(std::move(tensor));
+}
+
+Reduce Arguments::reduce_by_group(nb::handle object) {
+  const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
+  if (!text) PyErr_Clear();
+  try {
+    return text ? ReduceName(std::string_view(text)).value() : Reduce::mean;
+  } catch (const Error&) {
+    return Reduce::mean;  // which unsigned integers do not have here either
+  }
+}
+
+// Whether all that it does to elements is to compare them.
+bool Arguments::compares() const {
+  std::string_view stem(op_);
+  if (stem.back() == '_') stem.remove_suffix(1);
+  if (stem == "tensor_scatter_nd_max" || stem == "tensor_scatter_nd_min") return true;
+  return reduce_ == Reduce::amax || reduce_ == Reduce::amin;
+}
+
+// With the first bit turned over, unsigned integers come in the order of signed ones.
+Tensor Arguments::in_order(const Tensor& bits) const {
+  return bitwise_xor(bits, int64_t{-1} << (8 * static_cast<int>(size_of(bits.dtype())) - 1));
+}
+
+Tensor Arguments::restored(const Tensor& result, Access access) const {
+  const Tensor bits = in_order(result);
+  return access == Access::write ? original_.copy_(bits) : bits;
 }
 
 // Lists and numbers have no device of their own: they follow the destination.
@@ -246,6 +344,7 @@ Tensor Arguments::read_values(nb::handle object, const char* name) {
                                (carried.empty() ? name_of(tensor.dtype()) : carried.c_str()) +
                                "; it must be " + carried_ + ", as the destination is");
   }
+  if (reordered()) tensor = in_order(tensor);
   return count(std::move(tensor));
 }
 
@@ -267,10 +366,11 @@ Source Arguments::carried_number(nb::handle object, const char* name) const {
     if (!less(whole, nb::int_(0)) && less(whole, limit)) {
       nb::object value = less(whole, half) ? nb::borrow(whole)
                                            : nb::steal(PyNumber_Subtract(whole.ptr(), limit.ptr()));
-      return Source(Scalar(static_cast<int64_t>(PyLong_AsLongLong(value.ptr()))));
+      const int64_t number = PyLong_AsLongLong(value.ptr());
+      return Source(Scalar(reordered() ? number ^ (int64_t{-1} << (bits - 1)) : number));
     }
   }
-  if (PyObject_IsTrue(object.ptr()) == 0) return Source(Scalar(0));
+  if (!reordered() && PyObject_IsTrue(object.ptr()) == 0) return Source(Scalar(0));
   raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + ", which is no " +
                              carried_ + "; give an array of that type");
 }
@@ -281,6 +381,11 @@ Source Arguments::values(nb::handle object) {
     return carried_.empty() ? Source(*number_of(object)) : carried_number(object, name);
   }
   return Source(read_values(object, name));
+}
+
+Scalar Arguments::number(nb::handle object, const char* name) const {
+  if (info_of(object).kind == Kind::number) return *number_of(object);
+  raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + "; it must be a number");
 }
 
 std::string Arguments::text(nb::handle object, const char* name) const {
@@ -295,9 +400,7 @@ Tensor Arguments::read_keys(nb::handle object, const char* name) {
   const Tensor tensor = to_tensor(object, {op_, name}, Access::read, DType::int64, &carried);
   count(tensor);
   if (carried.empty()) return tensor;
-  if (carried == "uint16") return bitwise_and(to(tensor, DType::int32), 0xffff);
-  if (carried == "uint32") return bitwise_and(to(tensor, DType::int64), 0xffffffff);
-  if (carried == "uint64") return where(lt(tensor, 0), INT64_MAX, tensor);
+  if (carried.compare(0, 4, "uint") == 0) return signed_keys(tensor, carried);
   raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + " of " + carried +
                              "; an index must be of an integer type");
 }
@@ -331,7 +434,7 @@ std::vector<Index> Arguments::keys_list(nb::handle object) {
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object.ptr()); ++i) {
     nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(object.ptr(), i));
-    all.push_back(keys(item, name));
+    all.push_back(item.is_none() ? Index::whole_axis() : keys(item, name));
   }
   return all;
 }

@@ -19,23 +19,28 @@ template <class Tag>
 struct Role {
   nb::handle object;
 };
-using Destination = Role<struct DestinationTag>;   // the first argument: its kind is the result's
-using ArrayArg = Role<struct ArrayTag>;            // read
-using ValuesArg = Role<struct ValuesTag>;          // an array, or one number for every place
-using KeysArg = Role<struct KeysTag>;              // an array of indices, or an Index
-using KeysListArg = Role<struct KeysListTag>;      // one KeysArg, or several
-using ShapeArg = Role<struct ShapeTag>;            // an int or a sequence of ints
-using AxisArg = Role<struct AxisTag>;              // an int, or None: the flattened array
-using AxesArg = Role<struct AxesTag>;              // the same, or None: every axis
-using ReduceArg = Role<struct ReduceTag>;          // a name; None is "assign"
-using BoundsArg = Role<struct BoundsTag>;          // "error", "drop", "clip", "promise", ...
-using PolicyArg = Role<struct PolicyTag>;          // the same, handed to the function
-using TextArg = Role<struct TextTag>;              // the name of a reduction that is no scatter's
-using MaybeArrayArg = Role<struct MaybeArrayTag>;  // an array of a type of its own, or None
-using NameArg = Role<struct NameTag>;              // for programs; eager calls do not look at it
-using StreamArg = Role<struct StreamTag>;          // a CUDA stream; None: the arrays' library's own
-using SliceStart = Role<struct SliceStartTag>;     // an int, or None: from the beginning
-using SliceEnd = Role<struct SliceEndTag>;         // an int, or None: to the end
+using Destination = Role<struct DestinationTag>;     // the first argument: its kind is the result's
+using ArrayArg = Role<struct ArrayTag>;              // read
+using ValuesArg = Role<struct ValuesTag>;            // an array, or one number for every place
+using KeysArg = Role<struct KeysTag>;                // an array of indices, or an Index
+using KeysListArg = Role<struct KeysListTag>;        // one KeysArg, or several
+using ShapeArg = Role<struct ShapeTag>;              // an int or a sequence of ints
+using AxisArg = Role<struct AxisTag>;                // an int, or None: the flattened array
+using AxesArg = Role<struct AxesTag>;                // the same, or None: every axis
+using ReduceArg = Role<struct ReduceTag>;            // a name; None is "assign"
+using MaybeReduceArg = Role<struct MaybeReduceTag>;  // the same; None is none
+using NumberArg = Role<struct NumberTag>;            // a number, of any kind
+using IntsArg = Role<struct IntsTag>;                // an int, several, or None
+using OutArg = Role<struct OutTag>;                  // an array that takes the result, or None
+using BoundsArg = Role<struct BoundsTag>;            // "error", "drop", "clip", "promise", ...
+using PolicyArg = Role<struct PolicyTag>;            // the same, handed to the function
+using GroupReduceArg = Role<struct GroupReduceTag>;  // the name of a reduction by group
+using TextArg = Role<struct TextTag>;                // the name of a reduction that is no scatter's
+using MaybeArrayArg = Role<struct MaybeArrayTag>;    // an array of a type of its own, or None
+using NameArg = Role<struct NameTag>;                // for programs; eager calls do not look at it
+using StreamArg = Role<struct StreamTag>;       // a CUDA stream; None: the arrays' library's own
+using SliceStart = Role<struct SliceStartTag>;  // an int, or None: from the beginning
+using SliceEnd = Role<struct SliceEndTag>;      // an int, or None: to the end
 
 template <class Tag>
 struct Outcome {
@@ -53,6 +58,8 @@ BoundsPolicy parse_policy(nb::handle object, const char* op);
 Bounds parse_bounds(nb::handle object, const char* op);  // where negative indices always wrap
 Reduce parse_reduce(nb::handle object, const char* op);
 Dims parse_shape(nb::handle object, const char* op, const char* argument = "shape");
+// One int, or a sequence of them in which None counts as the last number there is (slices' ends).
+Dims parse_ints(nb::handle object, const char* op, const char* argument);
 Device parse_device(nb::handle object, const char* op);  // None is the CPU
 std::string parse_name(nb::handle object, const char* op);
 // A number may be an index, but True and 1.0 are none.
@@ -60,6 +67,12 @@ void expect_index(nb::handle object, const char* op, const char* argument);
 int64_t parse_integer(nb::handle object, const char* op, const char* argument);
 // A tuple of two ints: a version, a device.
 std::pair<int64_t, int64_t> parse_pair(nb::handle object, const char* op, const char* argument);
+
+// A result goes into the array that the caller gave for it, which has its type and shape.
+nb::object put_out(const char* op, const Tensor& result, const std::string& carried,
+                   nb::handle out);
+// Where a graph is recorded there is nothing yet to put anywhere.
+[[noreturn]] void refuse_out(const char* op);
 
 // Reads the arguments of one call, left to right.
 class Arguments {
@@ -70,7 +83,11 @@ class Arguments {
   // Two passes: the policy comes last in the signature, but the indices need it.
   void prepare(BoundsArg bounds) { bounds_ = parse_policy(bounds.object, op_); }
   void prepare(ReduceArg reduce) { reduce_ = parse_reduce(reduce.object, op_); }
-  void prepare(bool flag) { flag_ = flag; }
+  void prepare(MaybeReduceArg reduce) { reduce_ = parse_reduce(reduce.object, op_); }
+  void prepare(GroupReduceArg reduce) { reduce_ = reduce_by_group(reduce.object); }
+  void prepare(bool flag) {
+    if (!flag_) flag_ = flag;
+  }
   template <class T>
   void prepare(const T&) {}
 
@@ -95,6 +112,7 @@ class Arguments {
   }
   auto read(double a) { return next(), std::tuple(a); }
   auto read(PolicyArg a) { return next(), std::tuple(parse_policy(a.object, op_)); }
+  auto read(GroupReduceArg a) { return std::tuple(text(a.object, next())); }
   auto read(TextArg a) { return std::tuple(text(a.object, next())); }
   auto read(MaybeArrayArg a) {
     const char* name = next();
@@ -103,6 +121,19 @@ class Arguments {
     return std::tuple(array);
   }
   auto read(ReduceArg a) { return next(), std::tuple(ReduceName(parse_reduce(a.object, op_))); }
+  auto read(MaybeReduceArg a) {
+    next();
+    std::optional<ReduceName> reduce;
+    if (!a.object.is_none()) reduce = ReduceName(parse_reduce(a.object, op_));
+    return std::tuple(reduce);
+  }
+  auto read(NumberArg a) { return std::tuple(number(a.object, next())); }
+  auto read(IntsArg a) {
+    const char* name = next();
+    std::optional<Dims> ints;
+    if (!a.object.is_none()) ints = parse_ints(a.object, op_, name);
+    return std::tuple(ints);
+  }
   auto read(SliceStart a) {
     const char* name = next();
     return std::tuple(a.object.is_none() ? int64_t{0} : parse_integer(a.object, op_, name));
@@ -125,6 +156,11 @@ class Arguments {
   // The type of a destination that sow only moves, by its name; empty for its own types.
   const std::string& carried() const { return carried_; }
 
+  // Unsigned integers are compared as the signed ones that come in the same order: the result is
+  // turned back and, in place, written to the destination.
+  bool reordered() const { return original_.defined(); }
+  Tensor restored(const Tensor& result, Access access) const;
+
   // Elements looked at so far: what decides whether letting other threads run is worth its price.
   int64_t work() const { return work_; }
 
@@ -135,10 +171,14 @@ class Arguments {
   Tensor read_values(nb::handle object, const char* name);
   Tensor read_keys(nb::handle object, const char* name);
   Source carried_number(nb::handle object, const char* name) const;
+  static Reduce reduce_by_group(nb::handle object);
   bool only_moves() const;
+  Tensor in_order(const Tensor& bits) const;
   bool wraps_alike() const;
+  bool compares() const;
   std::string text(nb::handle object, const char* name) const;
   Source values(nb::handle object);
+  Scalar number(nb::handle object, const char* name) const;
   Index keys(nb::handle object, const char* name);
   std::vector<Index> keys_list(nb::handle object);
   Tensor count(Tensor tensor);
@@ -150,8 +190,9 @@ class Arguments {
   Device device_;
   BoundsPolicy bounds_;
   Reduce reduce_ = Reduce::assign;
-  bool flag_ = false;  // index_put's accumulate
+  std::optional<bool> flag_;  // the first of its switches: index_put's accumulate
   std::string carried_;
+  Tensor original_;  // the destination, if what is worked on is another order of its integers
   int64_t work_ = 0;
   std::optional<std::string> name_;
 };
@@ -168,13 +209,26 @@ constexpr auto role_name() {
   else if constexpr (std::is_same_v<Tag, KeysTag>)
     return const_name("sow._types.IndexLike");
   else if constexpr (std::is_same_v<Tag, KeysListTag>)
-    return const_name("sow._types.IndexLike | collections.abc.Sequence[sow._types.IndexLike]");
+    return const_name(
+        "sow._types.IndexLike | collections.abc.Sequence[sow._types.IndexLike | None]");
   else if constexpr (std::is_same_v<Tag, ShapeTag>)
     return const_name("sow._types.Shape");
   else if constexpr (std::is_same_v<Tag, AxisTag>)
     return const_name("int | None");
-  else if constexpr (std::is_same_v<Tag, AxesTag>)
+  else if constexpr (std::is_same_v<Tag, AxesTag> || std::is_same_v<Tag, IntsTag>)
     return const_name("sow._types.Shape | None");
+  else if constexpr (std::is_same_v<Tag, NumberTag>)
+    return const_name("sow._types.Number");
+  else if constexpr (std::is_same_v<Tag, OutTag>)
+    return const_name("sow._types.Out");
+  else if constexpr (std::is_same_v<Tag, ReduceTag>)
+    return const_name("sow._types.Reduction | None");
+  else if constexpr (std::is_same_v<Tag, GroupReduceTag>)
+    return const_name("sow._types.GroupReduction");
+  else if constexpr (std::is_same_v<Tag, MaybeReduceTag>)
+    return const_name("sow._types.Reduction | None");
+  else if constexpr (std::is_same_v<Tag, BoundsTag> || std::is_same_v<Tag, PolicyTag>)
+    return const_name("sow._types.Policy");
   else if constexpr (std::is_same_v<Tag, ArrayTag> || std::is_same_v<Tag, ValuesTag>)
     return const_name("sow._types.ArrayLike");
   else if constexpr (std::is_same_v<Tag, MaybeArrayTag>)

@@ -25,15 +25,18 @@ std::tuple<const T&...> references(const std::tuple<T...>& values) {
 }
 
 template <auto Function, class... P>
-nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg chosen, P... p) {
+nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg chosen, OutArg out,
+                P... p) {
   assert(site.names.size() == 1 + sizeof...(P));
   const TypeInfo info = info_of(object);
   Shortcut shortcut(site.op, object, info, p...);
+  const bool has_out = !out.object.is_none();
   if (shortcut.framework() != Kind::other) {
+    if (has_out) refuse_out(site.op);
     nb::object done = hand_over(shortcut.framework(), site.op, Destination{object}, p..., chosen);
     if (done.is_valid()) return done;
   }
-  if (chosen.object.is_none()) {
+  if (chosen.object.is_none() && !has_out) {
     if (nb::object done = shortcut.run(object)) return done;
   }
   Arguments arguments(site.op, site.names);
@@ -54,13 +57,15 @@ nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg 
     const Unlocked unlocked;
     result = std::apply(run, parts);
   }
+  if (arguments.reordered()) result = arguments.restored(result, access);
+  if (has_out) return put_out(site.op, result, arguments.carried(), out.object);
   if (arguments.name()) named(result, *arguments.name());
   if (access == Access::read) {
     nb::object out = from_tensor(result, object, info);
     return arguments.carried().empty() ? out : out.attr("view")(object.attr("dtype"));
   }
   // In a program the in-place form is a new value.
-  if (!result.same_object(x)) return nb::cast(result);
+  if (!result.same_object(x) && !arguments.reordered()) return nb::cast(result);
   if (info.kind == Kind::tensor) return nb::borrow(object);
   mark_written(object, info);
   return nb::borrow(object);
@@ -93,13 +98,15 @@ class Binder {
     module_.def(
         name,
         [site](Destination x, P... p) {
-          return SameKind{call<Function, P...>(site, Access::read, x.object, {nb::none()}, p...)};
+          return SameKind{
+              call<Function, P...>(site, Access::read, x.object, {nb::none()}, {nb::none()}, p...)};
         },
         nb::arg(first), notes..., doc);
     tensor_.def(
         name,
         [site](Destination x, P... p) {
-          return OwnKind{call<Function, P...>(site, Access::read, x.object, {nb::none()}, p...)};
+          return OwnKind{
+              call<Function, P...>(site, Access::read, x.object, {nb::none()}, {nb::none()}, p...)};
         },
         notes..., doc);
   }
@@ -111,26 +118,45 @@ class Binder {
     const OpSite site{op, names};
     const char* doc = keep(doc_of(stem, op));
     list<P...>(op, stem, access == Access::write ? "in_place" : "out", names[0], notes...);
-    const auto with_stream = [&](auto& scope, auto function, const auto&... first) {
+    const auto add_to = [&](auto& scope, auto function, const auto& last, const auto&... first) {
       using namespace nb::literals;
       const auto add = [&](const char* text, const auto&... rest) {
-        if constexpr ((std::is_same_v<Notes, nb::kw_only> || ...)) {
-          scope.def(op, function, first..., rest..., "stream"_a = nb::none(), text);
-        } else {
-          scope.def(op, function, first..., rest..., nb::kw_only(), "stream"_a = nb::none(), text);
-        }
+        std::apply(
+            [&](const auto&... late) {
+              if constexpr ((std::is_same_v<Notes, nb::kw_only> || ...)) {
+                scope.def(op, function, first..., rest..., "stream"_a = nb::none(), late..., text);
+              } else {
+                scope.def(op, function, first..., rest..., nb::kw_only(), "stream"_a = nb::none(),
+                          late..., text);
+              }
+            },
+            last);
       };
       add(doc, notes...);
       if ((is_axis(notes) || ...)) add("The same by the other name.", other_axis(notes)...);
     };
-    const auto function = [site, access](Destination x, P... p, StreamArg stream) {
-      return SameKind{call<Function, P...>(site, access, x.object, stream, p...)};
-    };
-    const auto method = [site, access](Destination x, P... p, StreamArg stream) {
-      return OwnKind{call<Function, P...>(site, access, x.object, stream, p...)};
-    };
-    with_stream(module_, function, nb::arg(names[0]));
-    with_stream(tensor_, method);
+    if (access == Access::write) {
+      const auto function = [site](Destination x, P... p, StreamArg stream) {
+        return SameKind{
+            call<Function, P...>(site, Access::write, x.object, stream, {nb::none()}, p...)};
+      };
+      const auto method = [site](Destination x, P... p, StreamArg stream) {
+        return OwnKind{
+            call<Function, P...>(site, Access::write, x.object, stream, {nb::none()}, p...)};
+      };
+      add_to(module_, function, std::tuple(), nb::arg(names[0]));
+      add_to(tensor_, method, std::tuple());
+    } else {
+      const auto function = [site](Destination x, P... p, StreamArg stream, OutArg out) {
+        return SameKind{call<Function, P...>(site, Access::read, x.object, stream, out, p...)};
+      };
+      const auto method = [site](Destination x, P... p, StreamArg stream, OutArg out) {
+        return OwnKind{call<Function, P...>(site, Access::read, x.object, stream, out, p...)};
+      };
+      const std::tuple out(nb::arg("out") = nb::none());
+      add_to(module_, function, out, nb::arg(names[0]));
+      add_to(tensor_, method, out);
+    }
   }
 
   // The table of dispatch.h; every operation takes a stream last.

@@ -65,7 +65,12 @@ constexpr const char* role_of() {
     return "shape";
   else if constexpr (std::is_same_v<T, AxesArg>)
     return "axes";
-  else if constexpr (std::is_same_v<T, ReduceArg> || std::is_same_v<T, TextArg>)
+  else if constexpr (std::is_same_v<T, IntsArg>)
+    return "ints";
+  else if constexpr (std::is_same_v<T, NumberArg>)
+    return "number";
+  else if constexpr (std::is_same_v<T, ReduceArg> || std::is_same_v<T, MaybeReduceArg> ||
+                     std::is_same_v<T, GroupReduceArg> || std::is_same_v<T, TextArg>)
     return "reduce";
   else if constexpr (std::is_same_v<T, BoundsArg> || std::is_same_v<T, PolicyArg>)
     return "bounds";

@@ -78,7 +78,8 @@ constexpr auto kDocs = std::to_array<Doc>({
      ">>> sow.@(np.array([[10, 20], [30, 40]]), 0, [[1, 0]])\n"
      "array([[30, 20]])"},
     {"index_add",
-     "Add each slice of source to the slice of x that index names along axis.\n\n$bounds",
+     "Add each slice of source to the slice of x that index names along axis.\n\n"
+     "source may be one number. alpha: what each slice is multiplied by first.\n$bounds",
      ">>> x = np.zeros((3, 2), \"f4\")\n"
      ">>> sow.@(x, 0, [2, 2], [[1.0, 2.0], [3.0, 4.0]])\n"
      "array([[0., 0.],\n       [0., 0.],\n       [4., 6.]], dtype=float32)"},
@@ -106,8 +107,10 @@ constexpr auto kDocs = std::to_array<Doc>({
      ">>> sow.@(np.array([[10, 20], [30, 40]]), ([1, 0], [0, 1]))\narray([30, 20])"},
     {"index_put",
      "Write value to the places that one index a leading axis, broadcast together, names.\n\n"
-     "A bool mask stands for the positions of its trues. accumulate: add instead of "
-     "assigning.\n$bounds",
+     "A bool mask stands for the positions of its trues; None leaves an axis out. accumulate: add "
+     "instead of\nassigning; or reduce, a name as in scatter_reduce, with or without the old "
+     "values "
+     "(include_self).\n$bounds",
      ">>> x = np.zeros((2, 3), \"f4\")\n"
      ">>> sow.@(x, ([0, 1, 1], [2, 0, 0]), [1.0, 2.0, 3.0], accumulate=True)\n"
      "array([[0., 0., 1.],\n       [5., 0., 0.]], dtype=float32)"},
@@ -162,13 +165,17 @@ constexpr auto kDocs = std::to_array<Doc>({
      ">>> x = np.zeros((2, 2), \"f4\")\n"
      ">>> sow.@(x, [1.0, 2.0], 0, -1)\n"
      "array([[0., 0.],\n       [1., 2.]], dtype=float32)"},
-    {"slice_scatter", "Write src to input[start:end:step] of dim.",
+    {"slice_scatter",
+     "Write src to input[start:end:step] of dim.\n\n"
+     "dim, start, end and step may be lists: the slices of several axes, to which src broadcasts.",
      ">>> x = np.zeros(5, \"f4\")\n"
      ">>> sow.@(x, [1.0, 2.0], 0, 1, None, 2)\n"
      "array([0., 1., 0., 2., 0.], dtype=float32)"},
     {"fill_diagonal",
      "Fill the main diagonal with one value.\n\n"
-     "wrap: in a tall matrix the diagonal begins again after each block of columns.",
+     "wrap: in a tall matrix the diagonal begins again after each block of columns.\n"
+     "offset: how far its places are moved along the last axis; those that leave their row are not "
+     "filled.",
      ">>> x = np.zeros((3, 3), \"f4\")\n"
      ">>> sow.@(x, 1.0)\n"
      "array([[1., 0., 0.],\n       [0., 1., 0.],\n       [0., 0., 1.]], dtype=float32)"},
@@ -219,8 +226,9 @@ constexpr auto kDocs = std::to_array<Doc>({
     {"gt", "Where a > b.", ">>> sow.@(np.array([1, 2]), 1)\narray([False,  True])"},
     {"ge", "Where a >= b.", ">>> sow.@(np.array([1, 2]), 2)\narray([False,  True])"},
     {"where",
-     "The elements of a where condition is true, those of b elsewhere; one of them may be a "
-     "number.\nWithout both: where condition is true, an array of positions for each axis.",
+     "The elements of a where condition is true, those of b elsewhere; each may be a number.\n"
+     "Arrays of two types get the narrowest that has every value of both.\nWithout both: where "
+     "condition is true, an array of positions for each axis.",
      ">>> sow.@(np.array([True, False]), np.array([1.0, 2.0]), 0)\narray([1., 0.])"},
     {"abs", "Every element without its sign; of real numbers.",
      ">>> sow.@(np.array([-1.5, 2.0]))\narray([1.5, 2. ])"},

@@ -61,7 +61,7 @@ nb::tuple unique_of(nb::handle keys) {
 
 void bind_groups(nb::module_& module, nb::class_<Tensor>& tensor) {
   Binder bind(module, tensor);
-  bind.single<by_group, KeysArg, TextArg, int64_t, AxisArg, int64_t, bool, BoundsArg>(
+  bind.single<by_group, KeysArg, GroupReduceArg, int64_t, AxisArg, int64_t, bool, BoundsArg>(
       "group_reduce", "src", "index"_a, "reduce"_a, "axis"_a = 0, "size"_a = nb::none(),
       nb::kw_only(), "correction"_a = 1, "last_of_ties"_a = false, "bounds"_a = "error");
   bind.single<group_softmax, KeysArg, int64_t, AxisArg, BoundsArg>(
@@ -70,7 +70,7 @@ void bind_groups(nb::module_& module, nb::class_<Tensor>& tensor) {
   bind.single<group_log_softmax, KeysArg, int64_t, AxisArg, BoundsArg>(
       "group_log_softmax", "src", "index"_a, "axis"_a = 0, "size"_a = nb::none(), nb::kw_only(),
       "bounds"_a = "error");
-  bind.single<by_segment, KeysArg, TextArg, int64_t, int64_t, bool>(
+  bind.single<by_segment, KeysArg, GroupReduceArg, int64_t, int64_t, bool>(
       "segment_reduce", "src", "pointers"_a, "reduce"_a, "axis"_a = 0, nb::kw_only(),
       "correction"_a = 1, "last_of_ties"_a = false);
   bind.single<gathered, KeysArg, int64_t, AxisArg>("gather_csr", "src", "pointers"_a, "axis"_a = 0,

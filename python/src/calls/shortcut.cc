@@ -65,23 +65,33 @@ void Shortcut::array(nb::handle object, const TypeInfo& info) {
   if (print_.recorded() || is_recorded(object, info)) framework_ = info.kind;
 }
 
-void Shortcut::add(ValuesArg a) {
-  PyObject* object = a.object.ptr();
+// False, and the fingerprint is spoiled, unless it is a float or an int of 64 bits.
+bool Shortcut::number(nb::handle given) {
+  PyObject* object = given.ptr();
   if (PyFloat_CheckExact(object)) {
     const double value = PyFloat_AS_DOUBLE(object);
     int64_t bits;
     std::memcpy(&bits, &value, sizeof(bits));
     print_.add(1);
-    return print_.add(bits);
+    print_.add(bits);
+    return true;
   }
-  if (PyLong_CheckExact(object)) {
-    int overflow = 0;
-    const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow != 0) return print_.spoil();
-    print_.add(2);
-    return print_.add(value);
+  int overflow = 1;
+  const int64_t value =
+      PyLong_CheckExact(object) ? PyLong_AsLongLongAndOverflow(object, &overflow) : 0;
+  if (overflow != 0) return print_.spoil(), false;
+  print_.add(2);
+  print_.add(value);
+  return true;
+}
+
+void Shortcut::add(ValuesArg a) {
+  PyObject* object = a.object.ptr();
+  if (PyFloat_CheckExact(object) || PyLong_CheckExact(object)) {
+    number(a.object);
+  } else {
+    array(a.object);
   }
-  array(a.object);
 }
 
 void Shortcut::add(KeysListArg a) {

@@ -107,6 +107,8 @@ class Shortcut {
     print_.spoil();
   }
   void add(ReduceArg a) { text(a.object); }
+  void add(MaybeReduceArg a) { text(a.object); }
+  void add(NumberArg a) { number(a.object); }
   void add(BoundsArg a) { text(a.object); }
   void add(AxisArg a) {
     int overflow = 1;
@@ -126,6 +128,7 @@ class Shortcut {
     print_.spoil();
   }
   void text(nb::handle object);
+  bool number(nb::handle object);
 
   static void collect(const Tensor& tensor, std::vector<Tensor>& out) { out.push_back(tensor); }
   static void collect(const Index& index, std::vector<Tensor>& out) { out.push_back(index.keys()); }

@@ -24,13 +24,17 @@ Dims parse_extents(nb::handle object, const char* op) {
   return shape;
 }
 
+Tensor wanting(Tensor tensor, bool gradient) {
+  return gradient ? tensor.set_requires_grad(true) : tensor;
+}
+
 Scalar parse_number(nb::handle object, const char* op, const char* argument) {
   if (std::optional<Scalar> number = number_of(object)) return *number;
   raise(PyExc_TypeError,
         std::string(op) + ": " + argument + " is " + describe(object) + ", which is no number");
 }
 
-Tensor make_tensor(nb::handle data, nb::handle dtype, nb::handle device) {
+Tensor make_tensor(nb::handle data, nb::handle dtype, nb::handle device, bool requires_grad) {
   const std::optional<DType> wanted =
       dtype.is_none() ? std::nullopt : std::optional<DType>(parse_dtype(dtype, "tensor"));
   const Site site{"tensor", "data"};
@@ -41,8 +45,9 @@ Tensor make_tensor(nb::handle data, nb::handle dtype, nb::handle device) {
   };
   const Tensor host = make();
   const Device place = parse_device(device, "tensor");
-  return place == host.device() ? host
-                                : Tensor::empty(host.shape(), host.dtype(), place).copy_(host);
+  const Tensor made =
+      place == host.device() ? host : Tensor::empty(host.shape(), host.dtype(), place).copy_(host);
+  return wanting(made, requires_grad);
 }
 
 // A tensor on the object's memory. A library that counts the writes into its arrays, which its
@@ -95,7 +100,8 @@ Tensor real_range(double from, double to, double step, DType dtype) {
                [&](int64_t i) { return from + static_cast<double>(i) * step; });
 }
 
-Tensor arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
+Tensor arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype,
+                 bool requires_grad) {
   const bool short_form = stop.is_none();
   const Scalar first = short_form ? Scalar(0) : parse_number(start, "arange", "start");
   const Scalar last = parse_number(short_form ? start : stop, "arange", "stop");
@@ -103,8 +109,10 @@ Tensor arange_of(nb::handle start, nb::handle stop, nb::handle step, nb::handle 
   const bool integral = first.kind() <= Scalar::Kind::integer &&
                         last.kind() <= Scalar::Kind::integer && by.kind() <= Scalar::Kind::integer;
   const DType type = parse_dtype(dtype, "arange", integral ? DType::int64 : DType::float32);
-  return integral ? integer_range(as<int64_t>(first), as<int64_t>(last), as<int64_t>(by), type)
-                  : real_range(as<double>(first), as<double>(last), as<double>(by), type);
+  return wanting(integral
+                     ? integer_range(as<int64_t>(first), as<int64_t>(last), as<int64_t>(by), type)
+                     : real_range(as<double>(first), as<double>(last), as<double>(by), type),
+                 requires_grad);
 }
 
 std::optional<uint64_t> parse_seed(nb::handle seed, const char* op) {
@@ -115,24 +123,28 @@ std::optional<uint64_t> parse_seed(nb::handle seed, const char* op) {
 void bind_random(nb::module_& module) {
   module.def(
       "rand",
-      [](nb::handle shape, nb::handle dtype, nb::handle seed) {
-        return uniform(parse_extents(shape, "rand"), parse_dtype(dtype, "rand"),
-                       parse_seed(seed, "rand"));
+      [](nb::handle shape, nb::handle dtype, nb::handle seed, bool requires_grad) {
+        return wanting(uniform(parse_extents(shape, "rand"), parse_dtype(dtype, "rand"),
+                               parse_seed(seed, "rand")),
+                       requires_grad);
       },
       "shape"_a, "dtype"_a = nb::none(), nb::kw_only(), "seed"_a = nb::none(),
+      "requires_grad"_a = false,
       nb::sig("def rand(shape: sow._types.Shape, dtype: sow._types.DTypeLike | None = None, *, "
-              "seed: int | None = None) -> Tensor"),
+              "seed: int | None = None, requires_grad: bool = False) -> Tensor"),
       "Random numbers, uniform in [0, 1). The same seed gives the same numbers.\n\n"
       ">>> sow.rand([2, 2], seed=1).shape\n(2, 2)");
   module.def(
       "randn",
-      [](nb::handle shape, nb::handle dtype, nb::handle seed) {
-        return normal(parse_extents(shape, "randn"), parse_dtype(dtype, "randn"),
-                      parse_seed(seed, "randn"));
+      [](nb::handle shape, nb::handle dtype, nb::handle seed, bool requires_grad) {
+        return wanting(normal(parse_extents(shape, "randn"), parse_dtype(dtype, "randn"),
+                              parse_seed(seed, "randn")),
+                       requires_grad);
       },
       "shape"_a, "dtype"_a = nb::none(), nb::kw_only(), "seed"_a = nb::none(),
+      "requires_grad"_a = false,
       nb::sig("def randn(shape: sow._types.Shape, dtype: sow._types.DTypeLike | None = None, *, "
-              "seed: int | None = None) -> Tensor"),
+              "seed: int | None = None, requires_grad: bool = False) -> Tensor"),
       "Random numbers, normal with mean 0 and deviation 1. The same seed gives the same "
       "numbers.\n\n"
       ">>> sow.randn([3], seed=1).tolist() == sow.randn([3], seed=1).tolist()\nTrue");
@@ -146,41 +158,49 @@ void bind_random(nb::module_& module) {
 void bind_filled(nb::module_& module) {
   module.def(
       "zeros",
-      [](nb::handle shape, nb::handle dtype, nb::handle device) {
-        return Tensor::zeros(parse_extents(shape, "zeros"), parse_dtype(dtype, "zeros"),
-                             parse_device(device, "zeros"));
+      [](nb::handle shape, nb::handle dtype, nb::handle device, bool requires_grad) {
+        return wanting(Tensor::zeros(parse_extents(shape, "zeros"), parse_dtype(dtype, "zeros"),
+                                     parse_device(device, "zeros")),
+                       requires_grad);
       },
-      "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), nb::kw_only(),
+      "requires_grad"_a = false,
       nb::sig("def zeros(shape: sow._types.Shape, dtype: sow._types.DTypeLike | None = None, "
-              "device: str | None = None) -> Tensor"),
+              "device: str | None = None, *, requires_grad: bool = False) -> Tensor"),
       "A tensor of zeros.\n\n>>> sow.zeros([2])\nTensor([0., 0.], dtype=float32)");
   module.def(
       "ones",
-      [](nb::handle shape, nb::handle dtype, nb::handle device) {
-        return Tensor::ones(parse_extents(shape, "ones"), parse_dtype(dtype, "ones"),
-                            parse_device(device, "ones"));
+      [](nb::handle shape, nb::handle dtype, nb::handle device, bool requires_grad) {
+        return wanting(Tensor::ones(parse_extents(shape, "ones"), parse_dtype(dtype, "ones"),
+                                    parse_device(device, "ones")),
+                       requires_grad);
       },
-      "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), nb::kw_only(),
+      "requires_grad"_a = false,
       nb::sig("def ones(shape: sow._types.Shape, dtype: sow._types.DTypeLike | None = None, "
-              "device: str | None = None) -> Tensor"),
+              "device: str | None = None, *, requires_grad: bool = False) -> Tensor"),
       "A tensor of ones.\n\n>>> sow.ones([2], \"int32\")\nTensor([1, 1], dtype=int32)");
   module.def(
       "full",
-      [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
+      [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device,
+         bool requires_grad) {
         const Scalar number = parse_number(value, "full", "value");
-        return Tensor::full(parse_extents(shape, "full"), number,
-                            parse_dtype(dtype, "full", natural_type(number)),
-                            parse_device(device, "full"));
+        return wanting(Tensor::full(parse_extents(shape, "full"), number,
+                                    parse_dtype(dtype, "full", natural_type(number)),
+                                    parse_device(device, "full")),
+                       requires_grad);
       },
-      "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), nb::kw_only(),
+      "requires_grad"_a = false,
       nb::sig("def full(shape: sow._types.Shape, value: complex, dtype: sow._types.DTypeLike | "
-              "None = None, device: str | None = None) "
+              "None = None, device: str | None = None, *, requires_grad: bool = False) "
               "-> Tensor"),
       "A tensor filled with one number.\n\n>>> sow.full([2], 7)\nTensor([7, 7], dtype=int64)");
   module.def("arange", arange_of, "start"_a, "stop"_a = nb::none(), "step"_a = 1,
-             "dtype"_a = nb::none(),
+             "dtype"_a = nb::none(), nb::kw_only(), "requires_grad"_a = false,
              nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, "
-                     "dtype: sow._types.DTypeLike | None = None) -> Tensor"),
+                     "dtype: sow._types.DTypeLike | None = None, *, requires_grad: bool = False) "
+                     "-> Tensor"),
              "The numbers start, start + step, ... before stop; from 0 when only one is given.\n\n"
              ">>> sow.arange(1, 7, 2)\nTensor([1, 3, 5], dtype=int64)");
 }
@@ -190,8 +210,9 @@ void bind_filled(nb::module_& module) {
 void bind_factories(nb::module_& module) {
   module.def(
       "tensor", make_tensor, "data"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      nb::kw_only(), "requires_grad"_a = false,
       nb::sig("def tensor(data: sow._types.ArrayLike, dtype: sow._types.DTypeLike | None = None, "
-              "device: str | None = None) "
+              "device: str | None = None, *, requires_grad: bool = False) "
               "-> Tensor"),
       "A copy of any array, nested list or number. Lists of floats become float32, of ints int64, "
       "of bools "

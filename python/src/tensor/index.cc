@@ -49,8 +49,8 @@ void bind_index(nb::module_& module) {
           },
           "keys"_a, "size"_a, nb::kw_only(), "bounds"_a = "error", "sorted"_a = false,
           "unique"_a = false,
-          nb::sig("def __init__(self, keys: sow._types.ArrayLike, size: int, *, bounds: str = "
-                  "\"error\", sorted: bool = False, "
+          nb::sig("def __init__(self, keys: sow._types.ArrayLike, size: int, *, bounds: "
+                  "sow._types.Policy = \"error\", sorted: bool = False, "
                   "unique: bool = False) -> None"))
       .def_prop_ro(
           "keys", [](const Index& self) { return self.keys(); },
@@ -65,6 +65,15 @@ void bind_index(nb::module_& module) {
       .def_prop_ro(
           "unique", [](const Index& self) { return self.facts().unique; },
           "Whether no key appears twice.")
+      .def(
+          "__reduce__",
+          [](const Index& self) {
+            const nb::object restore = nb::module_::import_("sow._pickle").attr("restore_index");
+            return nb::make_tuple(
+                restore, nb::make_tuple(self.keys(), self.size(), bounds_name(self.bounds()),
+                                        self.facts().sorted, self.facts().unique));
+          },
+          nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def("__len__", [](const Index& self) { return self.keys().numel(); })
       .def("__repr__", [](const Index& self) {
         return nb::str(("Index(" + std::to_string(self.keys().numel()) +

@@ -115,11 +115,12 @@ nb::object places_of(nb::handle condition) {
 }
 
 // The result is of the condition's kind, as everywhere of the first argument's.
-nb::object where_call(nb::handle condition, nb::handle a, nb::handle b) {
+nb::object where_call(nb::handle condition, nb::handle a, nb::handle b, nb::handle out) {
   expect_mask(condition);
   for (const nb::handle object : {condition, a, b}) {
     const TypeInfo info = info_of(object);
     if (!is_recorded(object, info)) continue;
+    if (!out.is_none()) refuse_out("where");
     nb::object done =
         hand_over(info.kind, "where", ArrayArg{condition}, ValuesArg{a}, ValuesArg{b});
     if (done.is_valid()) return done;
@@ -130,7 +131,9 @@ nb::object where_call(nb::handle condition, nb::handle a, nb::handle b) {
   const Source left = source_of(a, "a", {});
   const Source right = source_of(
       b, "b", left.is_tensor() ? std::optional(left.tensor().dtype()) : std::optional<DType>());
-  return from_tensor(where(mask, left, right), condition, info_of(condition));
+  const Tensor result = where(mask, left, right);
+  if (!out.is_none()) return put_out("where", result, "", out);
+  return from_tensor(result, condition, info_of(condition));
 }
 
 }  // namespace
@@ -167,13 +170,13 @@ void bind_math(nb::module_& module, nb::class_<Tensor>& tensor) {
                  {{"condition", "destination", {}}, {"a", "values", {}}, {"b", "values", {}}});
   module.def(
       "where",
-      [](ArrayArg condition, ValuesArg a, ValuesArg b) {
-        return where_call(condition.object, a.object, b.object);
+      [](ArrayArg condition, ValuesArg a, ValuesArg b, OutArg out) {
+        return where_call(condition.object, a.object, b.object, out.object);
       },
-      "condition"_a, "a"_a, "b"_a,
+      "condition"_a, "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(),
       nb::sig(
-          "def where(condition: sow._types.A, a: sow._types.ArrayLike, b: sow._types.ArrayLike) "
-          "-> sow._types.A"),
+          "def where(condition: sow._types.A, a: sow._types.ArrayLike, b: sow._types.ArrayLike, *, "
+          "out: sow._types.Out = None) -> sow._types.A"),
       doc_of("where", "where").c_str());
   module.def(
       "where", [](ArrayArg condition) { return places_of(condition.object); }, "condition"_a,

@@ -250,7 +250,10 @@ void bind_copies(nb::class_<Tensor>& tensor) {
 }  // namespace
 
 nb::class_<Tensor> bind_tensor(nb::module_& module) {
-  nb::class_<Tensor> tensor(module, "Tensor",
+  PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(export_buffer)},
+                         {Py_bf_releasebuffer, reinterpret_cast<void*>(release_export)},
+                         {0, nullptr}};
+  nb::class_<Tensor> tensor(module, "Tensor", nb::type_slots(slots),
                             "A strided view of memory, shared without a copy with every library "
                             "that speaks DLPack.\n\nMade by sow.tensor, sow.asarray, sow.zeros.");
   bind_looks(tensor);
@@ -272,6 +275,7 @@ nb::class_<Tensor> bind_tensor(nb::module_& module) {
       .def("__reduce__", reduced, nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def("__dlpack_device__", dlpack_device,
            nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
+  tensor.attr("__dlpack_c_exchange_api__") = exchange_table();
   return tensor;
 }
 

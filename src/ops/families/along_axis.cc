@@ -197,14 +197,13 @@ struct Rule {
   bool broadcast = false;
 };
 
-template <class S>  // a Source, or a Tensor that need not become one
 Tensor scatter_call(const OpDef& op, bool in_place, const Tensor& input, int64_t dim,
-                    const Index& index, const S& src, Rule rule) {
+                    const Index& index, const Source& src, Rule rule) {
   Call call = make_call(op, in_place, input);
   add_index(call, index);
+  call.attrs.reduce = rule.reduce;
   add_source(call, src);
   call.attrs.axis = dim;
-  call.attrs.reduce = rule.reduce;
   call.attrs.include_self = rule.include_self || rule.reduce == Reduce::assign;
   call.attrs.broadcast = rule.broadcast;
   return apply(std::move(call));
@@ -260,21 +259,21 @@ Tensor scatter_(const Tensor& input, int64_t dim, const Index& index, const Sour
   return detail::scatter_call(detail::kScatter, true, input, dim, index, src, {reduce.value()});
 }
 
-Tensor scatter_add(const Tensor& input, int64_t dim, const Index& index, const Tensor& src) {
+Tensor scatter_add(const Tensor& input, int64_t dim, const Index& index, const Source& src) {
   return detail::scatter_call(detail::kScatterAdd, false, input, dim, index, src, {Reduce::add});
 }
 
-Tensor scatter_add_(const Tensor& input, int64_t dim, const Index& index, const Tensor& src) {
+Tensor scatter_add_(const Tensor& input, int64_t dim, const Index& index, const Source& src) {
   return detail::scatter_call(detail::kScatterAdd, true, input, dim, index, src, {Reduce::add});
 }
 
-Tensor scatter_reduce(const Tensor& input, int64_t dim, const Index& index, const Tensor& src,
+Tensor scatter_reduce(const Tensor& input, int64_t dim, const Index& index, const Source& src,
                       ReduceName reduce, bool include_self) {
   return detail::scatter_call(detail::kScatterReduce, false, input, dim, index, src,
                               {reduce.value(), include_self});
 }
 
-Tensor scatter_reduce_(const Tensor& input, int64_t dim, const Index& index, const Tensor& src,
+Tensor scatter_reduce_(const Tensor& input, int64_t dim, const Index& index, const Source& src,
                        ReduceName reduce, bool include_self) {
   return detail::scatter_call(detail::kScatterReduce, true, input, dim, index, src,
                               {reduce.value(), include_self});

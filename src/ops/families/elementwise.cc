@@ -310,6 +310,26 @@ Tensor binary_call(const OpDef& op, const Source& a, const Source& b) {
 
 }  // namespace
 
+namespace {
+
+// The narrowest type that has every value of both; none for int64 and a floating type.
+std::optional<DType> common_type(DType a, DType b) {
+  for (const DType dtype : {DType::bool_, DType::uint8, DType::int8, DType::int16, DType::int32,
+                            DType::int64, DType::float16, DType::bfloat16, DType::float32,
+                            DType::float64, DType::complex64, DType::complex128}) {
+    if (widens(a, dtype) && widens(b, dtype)) return dtype;
+  }
+  return {};
+}
+
+// What two numbers become where no tensor says.
+DType type_of_scalars(const Scalar& a, const Scalar& b) {
+  static constexpr DType kTypes[] = {DType::bool_, DType::int64, DType::float32, DType::complex64};
+  return kTypes[std::max(static_cast<int>(a.kind()), static_cast<int>(b.kind()))];
+}
+
+}  // namespace
+
 Tensor same(const Tensor& a, const Tensor& b) { return binary_call(kSame, a, b); }
 
 }  // namespace detail
@@ -366,7 +386,14 @@ Tensor pow(const Tensor& x, double exponent) {
 
 Tensor where(const Tensor& condition, const Source& a, const Source& b) {
   if (!a.is_tensor() && !b.is_tensor()) {
-    detail::fail(ErrorKind::argument, "where: both values are scalars; one must be a tensor");
+    const DType dtype = detail::type_of_scalars(a.scalar(), b.scalar());
+    return where(condition, detail::full_like(condition, a.scalar(), dtype), b);
+  }
+  if (a.is_tensor() && b.is_tensor() && a.tensor().defined() && b.tensor().defined()) {
+    const std::optional<DType> dtype = detail::common_type(a.tensor().dtype(), b.tensor().dtype());
+    if (dtype && a.tensor().dtype() != b.tensor().dtype()) {
+      return where(condition, to(a.tensor(), *dtype), to(b.tensor(), *dtype));
+    }
   }
   detail::Call call = detail::make_call(detail::kWhere, false, condition);
   for (const Source* source : {&a, &b}) detail::add_source(call, *source);

@@ -1,11 +1,14 @@
 // index_put and index_get: one index tensor per leading axis, broadcast together; a bool mask
 // stands for the coordinates of its trues.
+#include <algorithm>
+
 #include "core/tensor/tensor_impl.h"
 #include "ops/defs.h"
 #include "ops/families/masked.h"
 #include "ops/gradients/indexed_grad.h"
 #include "ops/gradients/rules.h"
 #include "ops/shapes.h"
+#include "sow/autograd.h"
 
 namespace sow {
 namespace detail {
@@ -93,6 +96,7 @@ Meta infer_index_put(const Call& call, const Metas& inputs) {
   const size_t count = count_indices(call);
   expect_indices(call, inputs);
   expect_source_dtype(call, "x", "value", inputs, 1 + count);
+  expect_reducible(op_name(call), call.attrs.reduce, inputs[0].dtype);
   const Layout layout = layout_of(call, inputs, std::vector<int64_t>(count, -1));
   if (!call.attrs.scalar) expect_value_shape(call, inputs.back().shape, space_of(layout));
   return inputs[0];
@@ -218,7 +222,7 @@ void lower_one_mask(const Call& call, const Tensor& out) {
 
 void lower_index_put(const Call& call, const Tensor& out) {
   const bool one_mask = count_indices(call) == 1 && call.inputs[1].dtype() == DType::bool_;
-  if (one_mask && !call.attrs.accumulate) return lower_one_mask(call, out);
+  if (one_mask && call.attrs.reduce == Reduce::assign) return lower_one_mask(call, out);
   lower_by_coordinates(call, out);
 }
 
@@ -282,33 +286,155 @@ void add_indices(Call& call, const std::vector<Index>& indices) {
   if (indices.size() == 1) call.attrs.order = indices[0].order();
 }
 
+// What happens where values meet.
+struct Rule {
+  Reduce reduce;
+  bool include_self;
+};
+
+Rule rule_of(const char* op, bool accumulate, const std::optional<ReduceName>& reduce,
+             bool include_self) {
+  const Reduce usual = accumulate ? Reduce::add : Reduce::assign;
+  const Reduce chosen = reduce ? reduce->value() : usual;
+  if (accumulate && chosen != Reduce::add) {
+    fail(ErrorKind::argument, "{}: accumulate adds, but reduce is {}; leave one of them out", op,
+         name_of(chosen));
+  }
+  return {chosen, include_self || chosen == Reduce::assign};
+}
+
 Tensor put_call(bool in_place, const Tensor& x, const std::vector<Index>& indices,
-                const Source& value, bool accumulate) {
+                const Source& value, Rule rule) {
   Call call = make_call(kIndexPut, in_place, x);
   add_indices(call, indices);
+  call.attrs.reduce = rule.reduce;
+  call.attrs.include_self = rule.include_self;
+  call.attrs.accumulate = rule.reduce == Reduce::add;
   add_source(call, value);
-  call.attrs.accumulate = accumulate;
-  call.attrs.reduce = accumulate ? Reduce::add : Reduce::assign;
   return apply(std::move(call));
+}
+
+// -- axes that are left out
+// -------------------------------------------
+
+bool leaves_axes_out(const std::vector<Index>& indices) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [](const Index& index) { return index.is_whole_axis(); });
+}
+
+// x with the indexed axes in front. The indices' own dimensions stand where their axes do if those
+// are neighbours, else in front, as in NumPy and torch.
+struct Turned {
+  Tensor x;
+  std::vector<Index> indices;
+  Dims order;          // of x's axes
+  int64_t before = 0;  // how many axes of x come before the indices' dimensions
+  int64_t rank = 0;    // of the indices, broadcast together
+};
+
+Turned turn(const char* op, const Tensor& x, const std::vector<Index>& indices) {
+  Turned out;
+  Dims rest;
+  bool left = false, together = true;
+  int64_t axis = 0;
+  for (const Index& index : indices) {
+    const Tensor& keys = index.keys();
+    const bool mask = !index.is_whole_axis() && keys.defined() && keys.dtype() == DType::bool_;
+    const int64_t axes = mask ? std::max(keys.dim(), 1) : 1;
+    if (axis + axes > std::max(x.dim(), 1)) {
+      fail(ErrorKind::shape, "{}: the indices address {} axes or more, but x {} has only {}", op,
+           axis + axes, x.shape(), x.dim());
+    }
+    if (index.is_whole_axis()) {
+      left = left || !out.indices.empty();
+      rest.push_back(axis++);
+      continue;
+    }
+    if (left) together = false;
+    if (out.indices.empty()) out.before = axis;
+    for (int64_t i = 0; i < axes; ++i) out.order.push_back(axis++);
+    out.rank = std::max<int64_t>(out.rank, mask || !keys.defined() ? 1 : keys.dim());
+    out.indices.push_back(index);
+  }
+  if (out.indices.empty()) {
+    fail(ErrorKind::argument, "{}: there are no indices; it needs at least one", op);
+  }
+  if (!together) out.before = 0;
+  for (; axis < x.dim(); ++axis) rest.push_back(axis);
+  for (const int64_t other : rest) out.order.push_back(other);
+  out.x = x.permute(out.order);
+  return out;
+}
+
+Dims inverse(const Dims& order) {
+  Dims back(order.size(), 0);
+  for (int d = 0; d < order.rank(); ++d) back[order[d]] = d;
+  return back;
+}
+
+// Where each dimension of what the indices address goes once theirs are in front.
+Dims to_front(const Turned& turned, int64_t rank) {
+  Dims order;
+  for (int64_t d = 0; d < turned.rank; ++d) order.push_back(turned.before + d);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d < turned.before || d >= turned.before + turned.rank) order.push_back(d);
+  }
+  return order;
+}
+
+Source turned_value(const Turned& turned, const Source& value) {
+  if (!value.is_tensor() || !value.tensor().defined() || turned.before == 0) return value;
+  int64_t axes = 0;  // that indices address
+  for (const Index& index : turned.indices) {
+    const bool mask = index.keys().defined() && index.keys().dtype() == DType::bool_;
+    axes += mask ? std::max(index.keys().dim(), 1) : 1;
+  }
+  const int64_t rank = turned.rank + turned.x.dim() - axes;
+  Tensor tensor = value.tensor();
+  if (tensor.dim() > rank) return value;  // which index_put refuses
+  while (tensor.dim() < rank) tensor = unsqueeze(tensor, 0);
+  return Source(tensor.permute(to_front(turned, rank)));
 }
 
 }  // namespace
 }  // namespace detail
 
 Tensor index_get(const Tensor& x, const std::vector<Index>& indices) {
+  if (detail::leaves_axes_out(indices)) {
+    const detail::Turned turned = detail::turn(detail::kIndexGet.name, x, indices);
+    const Tensor found = index_get(turned.x, turned.indices);
+    return found.permute(detail::inverse(detail::to_front(turned, found.dim()))).contiguous();
+  }
   detail::Call call = detail::make_call(detail::kIndexGet, false, x);
   detail::add_indices(call, indices);
   return detail::apply(std::move(call));
 }
 
 Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Source& value,
-                 bool accumulate) {
-  return detail::put_call(false, x, indices, value, accumulate);
+                 bool accumulate, std::optional<ReduceName> reduce, bool include_self) {
+  const char* op = detail::kIndexPut.name;
+  const detail::Rule rule = detail::rule_of(op, accumulate, reduce, include_self);
+  if (!detail::leaves_axes_out(indices)) return detail::put_call(false, x, indices, value, rule);
+  const detail::Turned turned = detail::turn(op, x, indices);
+  const Tensor out =
+      detail::put_call(false, turned.x, turned.indices, detail::turned_value(turned, value), rule);
+  return out.permute(detail::inverse(turned.order)).contiguous();
 }
 
 Tensor index_put_(const Tensor& x, const std::vector<Index>& indices, const Source& value,
-                  bool accumulate) {
-  return detail::put_call(true, x, indices, value, accumulate);
+                  bool accumulate, std::optional<ReduceName> reduce, bool include_self) {
+  const char* op = detail::kIndexPut.in_place_name;
+  const detail::Rule rule = detail::rule_of(op, accumulate, reduce, include_self);
+  if (!detail::leaves_axes_out(indices)) return detail::put_call(true, x, indices, value, rule);
+  const bool values_recorded =
+      value.is_tensor() && value.tensor().defined() && value.tensor().requires_grad();
+  // What autograd records is not written through a view.
+  if (grad_enabled() && (x.requires_grad() || values_recorded)) {
+    return x.copy_(index_put(x, indices, value, accumulate, reduce, include_self));
+  }
+  const detail::Turned turned = detail::turn(op, x, indices);
+  detail::put_call(true, turned.x, turned.indices, detail::turned_value(turned, value), rule);
+  return x;
 }
 
 }  // namespace sow

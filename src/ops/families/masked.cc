@@ -140,11 +140,11 @@ Tensor masked_scatter_(const Tensor& x, const Tensor& mask, const Tensor& value)
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Source& value) {
-  return detail::masked_call(detail::kMaskedFill, false, x, mask, value);
+  return detail::masked_call(detail::kMaskedFill, false, x, mask, detail::fill_source(value));
 }
 
 Tensor masked_fill_(const Tensor& x, const Tensor& mask, const Source& value) {
-  return detail::masked_call(detail::kMaskedFill, true, x, mask, value);
+  return detail::masked_call(detail::kMaskedFill, true, x, mask, detail::fill_source(value));
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {

@@ -37,7 +37,7 @@ Dims slices_shape(const Call& call, const Dims& x, const Dims& indices) {
   return concat(Dims(indices.data(), indices.size() - 1), tail(x, components));
 }
 
-// Gradient rules call with a scalar instead of updates.
+// A scalar takes the place of updates.
 Meta check_updates(const Call& call, const Meta& x, const Meta& indices, const Meta& updates) {
   const char* op = op_name(call);
   expect_index_dtype(op, indices.dtype);
@@ -178,11 +178,11 @@ const OpDef kGatherNd{.name = "gather_nd",
 namespace {
 
 Tensor nd_call(const OpDef& op, bool in_place, const Tensor& x, const Index& indices,
-               const Tensor& updates, Reduce reduce) {
+               const Source& updates, Reduce reduce) {
   Call call = make_call(op, in_place, x);
   add_index(call, indices);
-  call.inputs.push_back(updates);
   call.attrs.reduce = reduce;
+  add_source(call, updates);
   return apply(std::move(call));
 }
 
@@ -241,52 +241,52 @@ Tensor scatter_nd(const Index& indices, const Tensor& updates, const Dims& shape
   return detail::apply(std::move(call));
 }
 
-Tensor tensor_scatter_nd_update(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_update(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdUpdate, false, x, indices, updates,
                          Reduce::assign);
 }
 
-Tensor tensor_scatter_nd_update_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_update_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdUpdate, true, x, indices, updates, Reduce::assign);
 }
 
-Tensor tensor_scatter_nd_add(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_add(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdAdd, false, x, indices, updates, Reduce::add);
 }
 
-Tensor tensor_scatter_nd_add_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_add_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdAdd, true, x, indices, updates, Reduce::add);
 }
 
-Tensor tensor_scatter_nd_sub(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_sub(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdSub, false, x, indices, updates, Reduce::add);
 }
 
-Tensor tensor_scatter_nd_sub_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_sub_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdSub, true, x, indices, updates, Reduce::add);
 }
 
-Tensor tensor_scatter_nd_max(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_max(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMax, false, x, indices, updates, Reduce::amax);
 }
 
-Tensor tensor_scatter_nd_max_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_max_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMax, true, x, indices, updates, Reduce::amax);
 }
 
-Tensor tensor_scatter_nd_min(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_min(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMin, false, x, indices, updates, Reduce::amin);
 }
 
-Tensor tensor_scatter_nd_min_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_min_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMin, true, x, indices, updates, Reduce::amin);
 }
 
-Tensor tensor_scatter_nd_mul(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_mul(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMul, false, x, indices, updates, Reduce::mul);
 }
 
-Tensor tensor_scatter_nd_mul_(const Tensor& x, const Index& indices, const Tensor& updates) {
+Tensor tensor_scatter_nd_mul_(const Tensor& x, const Index& indices, const Source& updates) {
   return detail::nd_call(detail::kTensorScatterNdMul, true, x, indices, updates, Reduce::mul);
 }
 

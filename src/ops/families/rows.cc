@@ -3,6 +3,7 @@
 #include "ops/gradients/indexed_grad.h"
 #include "ops/gradients/rules.h"
 #include "ops/shapes.h"
+#include "sow/math.h"
 
 namespace sow {
 namespace detail {
@@ -28,6 +29,7 @@ Meta infer_rows(const Call& call, const Metas& inputs) {
   expect_source_dtype(call, "x", "source", inputs, 2);
   expect_reducible(op, call.attrs.reduce, x.dtype);
   const Dims slices = slices_shape(call, x.shape, inputs[1].shape);
+  if (call.attrs.scalar) return x;
   if (!may_equal(at_least_1d(inputs[2].shape), slices)) {
     const int64_t indices = at_least_1d(inputs[1].shape)[0];
     fail(ErrorKind::shape,
@@ -128,60 +130,88 @@ const OpDef kIndexSelect{.name = "index_select",
 
 namespace {
 
-template <class S>  // a Source, or a Tensor that need not become one
 Tensor rows_call(const OpDef& op, bool in_place, const Tensor& x, int64_t axis, const Index& index,
-                 const S& source, Reduce reduce, bool include_self = true) {
+                 const Source& source, Reduce reduce, bool include_self = true) {
   Call call = make_call(op, in_place, x);
-  add_index(call, index);
-  add_source(call, source);
+  add_index(call, flat_keys(index));
   call.attrs.axis = axis;
   call.attrs.reduce = reduce;
   call.attrs.include_self = include_self || reduce == Reduce::assign;
+  add_source(call, source);
   return apply(std::move(call));
+}
+
+// alpha times the source, in x's type, rounded to it.
+Source scaled(const Tensor& x, const Source& source, const Scalar& alpha) {
+  std::complex<double> factor;
+  alpha.write_as(DType::complex128, &factor, kIndexAdd.name);
+  if (factor == 1.0) return source;
+  if (!source.is_tensor()) {
+    fail(ErrorKind::argument, "{}: alpha scales a tensor; the source is a number, so scale that",
+         kIndexAdd.name);
+  }
+  const Tensor& tensor = source.tensor();
+  const bool wide = tensor.defined() && x.defined() && widens(tensor.dtype(), x.dtype());
+  return Source(mul(wide ? to(tensor, x.dtype()) : tensor, alpha));
 }
 
 }  // namespace
 }  // namespace detail
 
-Tensor index_add(const Tensor& x, int64_t axis, const Index& index, const Tensor& source) {
-  return detail::rows_call(detail::kIndexAdd, false, x, axis, index, source, Reduce::add);
+Tensor index_add(const Tensor& x, int64_t axis, const Index& index, const Source& source,
+                 const Scalar& alpha) {
+  return detail::rows_call(detail::kIndexAdd, false, x, axis, index,
+                           detail::scaled(x, source, alpha), Reduce::add);
 }
 
-Tensor index_add_(const Tensor& x, int64_t axis, const Index& index, const Tensor& source) {
-  return detail::rows_call(detail::kIndexAdd, true, x, axis, index, source, Reduce::add);
+Tensor index_add_(const Tensor& x, int64_t axis, const Index& index, const Source& source,
+                  const Scalar& alpha) {
+  return detail::rows_call(detail::kIndexAdd, true, x, axis, index,
+                           detail::scaled(x, source, alpha), Reduce::add);
 }
 
-Tensor index_copy(const Tensor& x, int64_t axis, const Index& index, const Tensor& source) {
+Tensor index_copy(const Tensor& x, int64_t axis, const Index& index, const Source& source) {
   return detail::rows_call(detail::kIndexCopy, false, x, axis, index, source, Reduce::assign);
 }
 
-Tensor index_copy_(const Tensor& x, int64_t axis, const Index& index, const Tensor& source) {
+Tensor index_copy_(const Tensor& x, int64_t axis, const Index& index, const Source& source) {
   return detail::rows_call(detail::kIndexCopy, true, x, axis, index, source, Reduce::assign);
 }
 
 Tensor index_fill(const Tensor& x, int64_t axis, const Index& index, const Source& value) {
-  return detail::rows_call(detail::kIndexFill, false, x, axis, index, value, Reduce::assign);
+  return detail::rows_call(detail::kIndexFill, false, x, axis, index, detail::fill_source(value),
+                           Reduce::assign);
 }
 
 Tensor index_fill_(const Tensor& x, int64_t axis, const Index& index, const Source& value) {
-  return detail::rows_call(detail::kIndexFill, true, x, axis, index, value, Reduce::assign);
+  return detail::rows_call(detail::kIndexFill, true, x, axis, index, detail::fill_source(value),
+                           Reduce::assign);
 }
 
-Tensor index_reduce(const Tensor& x, int64_t axis, const Index& index, const Tensor& source,
+Tensor index_reduce(const Tensor& x, int64_t axis, const Index& index, const Source& source,
                     ReduceName reduce, bool include_self) {
   return detail::rows_call(detail::kIndexReduce, false, x, axis, index, source, reduce.value(),
                            include_self);
 }
 
-Tensor index_reduce_(const Tensor& x, int64_t axis, const Index& index, const Tensor& source,
+Tensor index_reduce_(const Tensor& x, int64_t axis, const Index& index, const Source& source,
                      ReduceName reduce, bool include_self) {
   return detail::rows_call(detail::kIndexReduce, true, x, axis, index, source, reduce.value(),
                            include_self);
 }
 
 Tensor index_select(const Tensor& x, int64_t axis, const Index& index) {
+  // Of one element there is one to select, and it has no dimension either.
+  if (x.defined() && x.dim() == 0 && index.keys().defined() && index.keys().dim() == 1) {
+    const int64_t count = index.keys().shape()[0];
+    if (count >= 0 && count != 1) {
+      detail::fail(ErrorKind::shape, "index_select: x is 0-d, which takes one index, not {}",
+                   count);
+    }
+    return index_select(x, axis, Index(select(index.keys(), 0, 0), index.bounds()));
+  }
   detail::Call call = detail::make_call(detail::kIndexSelect, false, x);
-  detail::add_index(call, index);
+  detail::add_index(call, detail::flat_keys(index));
   call.attrs.axis = axis;
   return detail::apply(std::move(call));
 }

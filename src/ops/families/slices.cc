@@ -4,6 +4,7 @@
 #include "ops/families/views.h"
 #include "ops/gradients/rules.h"
 #include "ops/shapes.h"
+#include "sow/autograd.h"
 
 namespace sow {
 namespace detail {
@@ -80,17 +81,28 @@ void lower_fill_diagonal(const Call& call, const Tensor& out) {
   int64_t step = 0;  // from one place of the diagonal to the next
   for (const int64_t stride : strides) step += stride;
   const int64_t length = *std::min_element(shape.begin(), shape.end());
+  // Places are moved along their rows: those from `first` on, up to `last`, stay inside.
+  const int64_t columns = shape.back();
+  const int64_t offset = std::clamp(call.attrs.offset, -columns, columns);
+  const int64_t first = std::max<int64_t>(0, -offset),
+                last = columns - std::max<int64_t>(0, offset);
+  const auto moved = [&](int64_t begin, int64_t blocks, int64_t between, int64_t most) {
+    const int64_t count = std::max<int64_t>(0, std::min(most, last) - first);
+    const bool none = blocks == 0 || count == 0;
+    const int64_t start = none ? 0 : begin + first * step + offset * strides.back();
+    return fill_of_part(call, out, {start, {blocks, count}, {between, step}});
+  };
   const bool wraps = call.attrs.wrap && shape.size() == 2 && shape[0] > shape[1];
-  if (!wraps) return execute(fill_of_part(call, out, {0, {length}, {step}}), out.device());
+  if (!wraps) return execute(moved(0, 1, 0, length), out.device());
   // After each whole diagonal one row is left out, and the next one begins.
   const int64_t rows = shape[1] + 1;
   const int64_t whole = shape[0] / rows;
   const int64_t left = shape[0] - whole * rows;
   // Both are made before one runs: once something is written nothing may fail.
-  const Transfer first = fill_of_part(call, out, {0, {whole, shape[1]}, {rows * strides[0], step}});
-  const Transfer second = fill_of_part(call, out, {whole * rows * strides[0], {left}, {step}});
-  execute(first, out.device());
-  execute(second, out.device());
+  const Transfer blocks = moved(0, whole, rows * strides[0], shape[1]);
+  const Transfer rest = moved(whole * rows * strides[0], 1, 0, left);
+  execute(blocks, out.device());
+  execute(rest, out.device());
 }
 
 constexpr OpDef slice_def(const char* name, const char* in_place_name) {
@@ -147,15 +159,70 @@ Tensor slice_call(bool in_place, const Tensor& input, const Tensor& src, int64_t
   return apply(std::move(call));
 }
 
-Tensor fill_diagonal_call(bool in_place, const Tensor& x, const Source& value, bool wrap) {
+Tensor fill_diagonal_call(bool in_place, const Tensor& x, const Source& value, bool wrap,
+                          int64_t offset) {
   Call call = make_call(kFillDiagonal, in_place, x);
-  add_source(call, value);
+  add_source(call, fill_source(value));
   call.attrs.wrap = wrap;
+  call.attrs.offset = offset;
   return apply(std::move(call));
+}
+
+// The parts of input that slices along several axes mean, one inside of the other; input first.
+TensorList nested_parts(const char* op, const Tensor& input, const Dims& dims, const Dims& starts,
+                        const Dims& stops, const Dims& steps) {
+  if (dims.empty() || starts.size() != dims.size() || stops.size() != dims.size() ||
+      steps.size() != dims.size()) {
+    fail(ErrorKind::argument,
+         "{}: {} axes, {} starts, {} stops and {} steps; there must be as many of each, and one at "
+         "least",
+         op, dims.size(), starts.size(), stops.size(), steps.size());
+  }
+  TensorList parts{input};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (wrap_axis(op, dims[i], input.dim()) != wrap_axis(op, dims[j], input.dim())) continue;
+      fail(ErrorKind::argument, "{}: axis {} is given twice", op, dims[i]);
+    }
+    parts.push_back(slice(parts.back(), dims[i], starts[i], stops[i], steps[i]));
+  }
+  return parts;
+}
+
+void expect_fits_part(const char* op, const Tensor& src, const Tensor& part) {
+  if (!broadcasts_to(src.shape(), part.shape())) {
+    fail(ErrorKind::shape, "{}: src {} does not broadcast to the part of input, {}", op,
+         src.shape(), part.shape());
+  }
 }
 
 }  // namespace
 }  // namespace detail
+
+Tensor slice_scatter(const Tensor& input, const Tensor& src, const Dims& dims, const Dims& starts,
+                     const Dims& stops, const Dims& steps) {
+  const char* op = detail::kSliceScatter.name;
+  TensorList parts = detail::nested_parts(op, input, dims, starts, stops, steps);
+  detail::expect_fits_part(op, src, parts.back());
+  Tensor value = src.shape() == parts.back().shape() ? src : parts.back().clone().copy_(src);
+  for (size_t i = dims.size(); i-- > 0;) {
+    value = slice_scatter(parts[i], value, dims[i], starts[i], stops[i], steps[i]);
+  }
+  return value;
+}
+
+Tensor slice_scatter_(const Tensor& input, const Tensor& src, const Dims& dims, const Dims& starts,
+                      const Dims& stops, const Dims& steps) {
+  // What autograd records is not written through a view.
+  if (grad_enabled() && (input.requires_grad() || src.requires_grad())) {
+    return input.copy_(slice_scatter(input, src, dims, starts, stops, steps));
+  }
+  const char* op = detail::kSliceScatter.in_place_name;
+  const TensorList parts = detail::nested_parts(op, input, dims, starts, stops, steps);
+  detail::expect_fits_part(op, src, parts.back());
+  parts.back().copy_(src);
+  return input;
+}
 
 Tensor diagonal_scatter(const Tensor& input, const Tensor& src, int64_t offset, int64_t axis1,
                         int64_t axis2) {
@@ -185,12 +252,12 @@ Tensor slice_scatter_(const Tensor& input, const Tensor& src, int64_t dim, int64
   return detail::slice_call(true, input, src, dim, start, stop, step);
 }
 
-Tensor fill_diagonal(const Tensor& x, const Source& value, bool wrap) {
-  return detail::fill_diagonal_call(false, x, value, wrap);
+Tensor fill_diagonal(const Tensor& x, const Source& value, bool wrap, int64_t offset) {
+  return detail::fill_diagonal_call(false, x, value, wrap, offset);
 }
 
-Tensor fill_diagonal_(const Tensor& x, const Source& value, bool wrap) {
-  return detail::fill_diagonal_call(true, x, value, wrap);
+Tensor fill_diagonal_(const Tensor& x, const Source& value, bool wrap, int64_t offset) {
+  return detail::fill_diagonal_call(true, x, value, wrap, offset);
 }
 
 }  // namespace sow

@@ -106,9 +106,11 @@ TensorList grad_part_scatter(const Backward& b) {
 TensorList grad_fill_diagonal(const Backward& b) {
   TensorList out(b.call.inputs.size());
   const bool wrap = b.call.attrs.wrap;
-  if (b.needs(0)) out[0] = fill_diagonal(b.grad, 0, wrap);
+  const int64_t offset = b.call.attrs.offset;
+  if (b.needs(0)) out[0] = fill_diagonal(b.grad, 0, wrap, offset);
   if (out.size() > 1 && b.needs(1)) {
-    const Tensor filled = fill_diagonal(full_like(b.grad, false, DType::bool_), true, wrap);
+    const Tensor none = full_like(b.grad, false, DType::bool_);
+    const Tensor filled = fill_diagonal(none, true, wrap, offset);
     out[1] = sum(where(filled, b.grad, 0));
   }
   return out;

@@ -1,6 +1,7 @@
 // Messages along edges: what a place receives from the places its edges come from. Sums, means and
 // extremes of plain messages are one Transfer that indexes both sides, so no message is written.
 #include "core/tensor/layout.h"
+#include "core/tensor/tensor_impl.h"
 #include "ops/defs.h"
 #include "ops/groups/grouping.h"
 #include "ops/like.h"
@@ -228,20 +229,85 @@ Meta infer_ue_recv(const Call& call, const Metas& inputs) {
   return out;
 }
 
+// The messages of a few columns at a time: those of one do not count in another's sum, and what is
+// in memory at once is a part of all of them. As many parts as cost no time (2 cores of a Sapphire
+// Rapids class Xeon, 2026-11-18): docs/lab-notebook.md.
+constexpr int64_t kMessageBytes = int64_t{1} << 24;  // fewer are written at once
+constexpr int64_t kMessageParts = 4;
+constexpr int64_t kLineBytes = 64;
+
+int64_t columns_at_once(int64_t edges, const Tensor& out) {
+  const int64_t columns = out.shape().back(), size = static_cast<int64_t>(size_of(out.dtype()));
+  int64_t row = size;
+  for (int d = 1; d < out.dim(); ++d) row *= out.shape()[d];
+  if (row == 0 || edges < kMessageBytes / row) return columns;
+  const int64_t part = (columns + kMessageParts - 1) / kMessageParts, line = kLineBytes / size;
+  return (part + line - 1) / line * line;
+}
+
+// Columns of a tensor whose last extent is 1 are all the same.
+Tensor columns_of(const Tensor& tensor, int64_t first, int64_t count) {
+  if (tensor.shape().back() == 1) return tensor;
+  Dims shape = tensor.shape();
+  shape[shape.size() - 1] = count;
+  return make_view(tensor, first * tensor.strides().back(), shape, tensor.strides());
+}
+
 void lower_ue_recv(const Call& call, const Tensor& out) {
-  const Tensor messages =
-      combined(call, taken(call, call.inputs[0], from_of(call)), call.inputs[1]);
+  const Tensor &x = call.inputs[0], &y = call.inputs[1];
   fill_with(out, false);
-  Call groups = as_groups(call, messages);
-  groups.op = call.op;
-  Grouping(groups).fold_into(out, messages, call.attrs.reduce);
+  const auto receive = [&](const Tensor& into, const Tensor& sent, const Tensor& values) {
+    const Tensor messages = combined(call, taken(call, sent, from_of(call)), values);
+    Call groups = as_groups(call, messages);
+    groups.op = call.op;
+    Grouping(groups).fold_into(into, messages, call.attrs.reduce);
+  };
+  // Only where every part has columns of its own; the first axis is that of places and edges.
+  const int64_t columns = out.dim() > 1 ? out.shape().back() : 0;
+  const bool whole = columns == 0 || x.dim() != out.dim() || y.dim() != out.dim();
+  const int64_t step = whole ? columns : columns_at_once(from_of(call).numel(), out);
+  if (step >= columns) return receive(out, x, y);
+  for (int64_t first = 0; first < columns; first += step) {
+    const int64_t count = std::min(step, columns - first);
+    receive(columns_of(out, first, count), columns_of(x, first, count),
+            columns_of(y, first, count));
+  }
+}
+
+// The gradients of a sum are messages along the edges turned round, and are never written either;
+// those of y, one for each edge, have to be. False where the rules have to be composed.
+bool grad_of_sums(const Backward& b, TensorList& out) {
+  const Tensor &x = b.input(0), &y = b.input(1);
+  const auto message = static_cast<Message>(b.call.attrs.offset);
+  const bool same_rows = x.dim() == b.grad.dim() && tail(x.shape(), 1) == tail(b.grad.shape(), 1);
+  if (b.call.attrs.reduce != Reduce::add || b.call.attrs.bounds == Bounds::drop) return false;
+  if (!same_rows || !known(x.shape()[0]) || (message == Message::div && b.needs(1))) return false;
+  const bool product = message == Message::mul || message == Message::div;
+  if (b.needs(0) && product) {
+    Call back{&kSendUeRecv, {b.grad, conj(y), goal_of(b.call), from_of(b.call)}, b.call.attrs};
+    back.attrs.shape = {x.shape()[0]};
+    out[0] = apply(std::move(back));
+  } else if (b.needs(0)) {
+    out[0] = sent_back(b, x.shape()[0]);
+  }
+  if (b.needs(1) && product) {
+    Call along{&kSendUv, {conj(x), b.grad, from_of(b.call), goal_of(b.call)}, {}};
+    along.attrs.bounds = b.call.attrs.bounds;
+    along.attrs.offset = static_cast<int64_t>(Message::mul);
+    out[1] = sum_to(apply(std::move(along)), y);
+  } else if (b.needs(1)) {
+    const Tensor arrived = sum_to(taken(b.call, b.grad, goal_of(b.call)), y);
+    out[1] = message == Message::sub ? neg(arrived) : arrived;
+  }
+  return true;
 }
 
 TensorList grad_ue_recv(const Backward& b) {
+  TensorList out(b.call.inputs.size());
+  if (grad_of_sums(b, out)) return out;
   const Tensor sent = taken(b.call, b.input(0), from_of(b.call));
   const Tensor messages = combined(b.call, sent, b.input(1));
   const Parts parts = part_gradients(b.call, message_gradient(b, messages), sent, b.input(1));
-  TensorList out(b.call.inputs.size());
   if (b.needs(0)) out[0] = returned(b.call, parts.a, b.input(0), from_of(b.call));
   if (b.needs(1)) out[1] = parts.b;
   return out;
@@ -262,7 +328,9 @@ Meta infer_uv(const Call& call, const Metas& inputs) {
 void lower_uv(const Call& call, const Tensor& out) {
   const Tensor a = taken(call, call.inputs[0], from_of(call));
   const Tensor b = taken(call, call.inputs[1], goal_of(call));
-  copy_into(out, combined(call, a, b), op_name(call));
+  static const OpDef* const kOps[] = {&kAdd, &kSub, &kMul, &kDiv};
+  const OpDef* op = kOps[call.attrs.offset];
+  op->lower(Call{op, {a, b}, {}, false}, out);
 }
 
 TensorList grad_uv(const Backward& b) {

@@ -198,7 +198,7 @@ class Lowering final : public Recorder {
       masked = masked || meta(node.inputs[i]).dtype == DType::bool_;
     }
     const bool one_scalar = node.op == &kIndexPut && node.inputs.size() == 2 && node.attrs.scalar &&
-                            !node.attrs.accumulate;
+                            node.attrs.reduce == Reduce::assign;
     return masked && !one_scalar;
   }
 

@@ -357,3 +357,26 @@ def test_exponentials_and_logarithms():
         np.testing.assert_array_equal(sow.exp(special), np.exp(special))
         np.testing.assert_array_equal(sow.log(special), np.log(special))
         np.testing.assert_array_equal(sow.sqrt(np.abs(values)), np.sqrt(np.abs(values)))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("message", ["add", "sub", "mul", "div"])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+def test_many_messages_are_made_a_few_columns_at_a_time(message, reduce, wide):
+    random = np.random.default_rng(4)
+    nodes, edges, columns = 300, 70_000, 67  # more than 16 MiB of them
+    x = random.standard_normal((nodes, columns)).astype("f4")
+    y = random.standard_normal((edges, columns if wide else 1)).astype("f4")
+    src, dst = random.integers(0, nodes, (2, edges))
+    combine = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[message]
+    name = {"sum": "add", "mean": "mean", "max": "amax"}[reduce]
+    expected = sow.index_reduce(np.zeros_like(x), 0, dst, combine(x[src], y), name, include_self=False)
+    found = sow.send_ue_recv(x, y, src, dst, message, reduce)
+    assert found.tobytes() == expected.tobytes()
+    a, b = sow.tensor(x, requires_grad=True), sow.tensor(y, requires_grad=True)
+    weight = random.integers(-3, 4, x.shape).astype("f4")
+    (sow.send_ue_recv(a, b, src, dst, message, reduce) * sow.tensor(weight)).sum().backward()
+    c, d = sow.tensor(x, requires_grad=True), sow.tensor(y, requires_grad=True)
+    sent = {"add": sow.add, "sub": sow.sub, "mul": sow.mul, "div": sow.div}[message](sow.index_select(c, 0, src), d)
+    (sow.index_reduce(sow.zeros(x.shape), 0, dst, sent, name, include_self=False) * sow.tensor(weight)).sum().backward()
+    assert np.allclose(a.grad.numpy(), c.grad.numpy(), 1e-5, 1e-5) and np.allclose(b.grad.numpy(), d.grad.numpy(), 1e-5, 1e-5)

@@ -30,7 +30,7 @@ def test_jit(case):
 def test_concrete_arrays(case):
     def on_jax(value):
         if isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value):
-            return tuple(jnp.asarray(item) for item in value)
+            return tuple(item if item is None else jnp.asarray(item) for item in value)
         return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
     found = getattr(sow, case.name)(*(on_jax(value) for value in case.args), **case.kwargs)
@@ -56,7 +56,7 @@ def test_gradients(case):
 @smooth
 def test_gradients_of_gradients(case):
     grad = cases.weight(case)
-    weights = [cases.array(*value.shape, seed=60 + i) for i, value in enumerate(case.values())]
+    weights = [cases.array(*value.shape, seed=60 + i).astype(value.dtype) for i, value in enumerate(case.values())]
 
     def first(grad, *floats):
         return jax.vjp(case.function(), *floats)[1](grad)
@@ -72,12 +72,13 @@ def test_gradients_of_gradients(case):
 def test_forward_mode_is_the_transpose_of_reverse_mode(case):
     """In exact small numbers: <w, J t> is <J' w, t>."""
     grad = cases.weight(case)
-    tangents = [cases.array(*value.shape, seed=70 + i) for i, value in enumerate(case.values())]
+    tangents = [cases.array(*value.shape, seed=70 + i).astype(value.dtype) for i, value in enumerate(case.values())]
     _, moved = jax.jvp(case.function(), case.values(), tangents)
     pulled = cases.eager_gradients(case, grad)
     left = np.vdot(grad.astype("f8"), np.asarray(moved, "f8"))
     right = sum(np.vdot(p.astype("f8"), t.astype("f8")) for p, t in zip(pulled, tangents))
-    assert abs(left - right) <= 1e-5 * max(1, abs(left))
+    narrow = any(value.dtype == np.float16 for value in case.values())
+    assert abs(left - right) <= (1e-3 if narrow else 1e-5) * max(1, abs(left))
 
 
 def test_comparisons_have_no_gradient():

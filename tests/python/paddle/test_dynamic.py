@@ -21,7 +21,7 @@ def arguments(case, wanted=True):
     """The arrays of a case as Paddle's, and those of them that want a gradient."""
     def made(value):
         if isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value):
-            return tuple(paddle.to_tensor(item) for item in value)
+            return tuple(item if item is None else paddle.to_tensor(item) for item in value)
         return paddle.to_tensor(value) if isinstance(value, np.ndarray) else value
 
     args = [made(value) for value in case.args]
@@ -62,7 +62,7 @@ def test_gradients_of_gradients(case):
     args, leaves = arguments(case)
     outer = paddle.to_tensor(cases.weight(case))
     outer.stop_gradient = False
-    weights = [cases.array(*value.shape, seed=60 + i) for i, value in enumerate(case.values())]
+    weights = [cases.array(*value.shape, seed=60 + i).astype(value.dtype) for i, value in enumerate(case.values())]
     first = paddle.grad(run(case, args), leaves, outer, create_graph=True)
     found = paddle.grad(first, [*leaves, outer], [paddle.to_tensor(w) for w in weights], allow_unused=True)
     wanted = cases.eager_second(case, outer.numpy(), weights)

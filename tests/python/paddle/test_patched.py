@@ -52,7 +52,7 @@ class Case:
     def made(self, gradients):
         def made(value):
             if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
-                return tuple(paddle.to_tensor(item) for item in value)
+                return tuple(item if item is None else paddle.to_tensor(item) for item in value)
             return paddle.to_tensor(value) if isinstance(value, np.ndarray) else value
 
         args = [made(value) for value in self.args]

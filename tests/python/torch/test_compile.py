@@ -100,7 +100,7 @@ def every_operation(args_of):
     def run(*tensors):
         given = iter(tensors)
         return [getattr(sow, name)(*(next(given) if isinstance(a, torch.Tensor) else
-                                     [next(given) for _ in a] if isinstance(a, (tuple, list)) and
+                                     [next(given) if isinstance(i, torch.Tensor) else i for i in a] if isinstance(a, (tuple, list)) and
                                      any(isinstance(i, torch.Tensor) for i in a) else a for a in args),
                                    **keywords) for name, args, keywords in args_of]
 
