@@ -56,7 +56,7 @@ def draw() -> str:
         times = [way(gpus) for gpus in GPUS]
         axes.plot(GPUS, times, color=colour, linewidth=2.4 if name.startswith("sow") else 1.3)
         for gpus, time in zip(GPUS, times):
-            dot = axes.plot([gpus], [time], "o", color=colour, markersize=4)[0]
+            dot = axes.plot([gpus], [time], "o", color=colour, markersize=4.5)[0]
             dot.set_gid(f"dot-{len(hover)}")
             hover[f"dot-{len(hover)}"] = f"{name}: {gpus} GPUs, {timed(time)}"
         axes.text(1.02, times[-1], name, transform=axes.get_yaxis_transform(), color=colour, va="center", fontsize=9,
