@@ -145,10 +145,11 @@ TypeInfo classify(PyTypeObject* type) {
 nb::object as_numpy_reads_it(nb::handle object) {
   // A NumPy scalar of a type that is no number's here is refused, and a class is no array.
   if (PyType_Check(object.ptr()) || is_numpy_scalar(Py_TYPE(object.ptr()))) return {};
-  if (!has(object.ptr(), "__array__") && !has(object.ptr(), "__array_interface__")) return {};
+  if (!has_attribute(object, "__array__") && !has_attribute(object, "__array_interface__"))
+    return {};
   nb::object numpy = nb::steal(PyImport_ImportModule("numpy"));
   if (!numpy) {
-    PyErr_Clear();
+    forget_error();
     return {};
   }
   nb::object array = numpy.attr("asarray")(object);
