@@ -35,7 +35,7 @@ class SOW_API Index {
   Index(Tensor keys, Bounds bounds = Bounds::error) : keys_(std::move(keys)), bounds_(bounds) {}
   // Among the indices of index_put and index_get: this axis is not indexed (None in Python).
   static Index whole_axis() {
-    Index index((Tensor()));
+    Index index = Tensor();
     index.whole_axis_ = true;
     return index;
   }

@@ -389,7 +389,8 @@ void run_typed(const CudaContext& context, const IndexedBackward& work, const Ca
   RowArgs<T> a = {};
   a.b = backward_args<T>(work, p, elements);
   const Plan no_plan{};
-  const Launch launch{context, c.transfer, no_plan, p, c.mask, c.device, stream, nullptr, nullptr};
+  const Launch launch{context,  c.transfer, no_plan, p,       c.mask,
+                      c.device, stream,     nullptr, nullptr, nullptr};
   const auto run = [&](Carver& carver) {
     if (work.reduce == Reduce::mul)
       run_rule<ProductRule<T>>(launch, a, carver, is_dense(p));
