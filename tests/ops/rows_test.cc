@@ -79,7 +79,8 @@ TEST(Rows, zero_dimensions_count_as_one) {
   EXPECT_EQ(index_add(x, 0, zero, x).item<int64_t>(), 10);
   EXPECT_EQ(index_add(x, 0, zero, x).dim(), 0);
   EXPECT_EQ(index_select(x, 0, zero).dim(), 0);
-  EXPECT_EQ(index_select(x, -1, Tensor::of<int64_t>({0, 0})).shape(), (Dims{2}));
+  EXPECT_EQ(index_select(x, -1, Tensor::of<int64_t>({0})).dim(), 0);
+  EXPECT_THROW(index_select(x, -1, Tensor::of<int64_t>({0, 0})), Error);  // as PyTorch
   const Tensor table = Tensor::of<int64_t>({1, 2, 3, 4}, {2, 2});
   EXPECT_EQ(index_select(table, 1, zero).shape(), (Dims{2, 1}));
   EXPECT_EQ(index_fill(table, 0, zero, 9).to_vector<int64_t>(), (std::vector<int64_t>{9, 9, 3, 4}));

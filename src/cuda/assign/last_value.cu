@@ -86,7 +86,7 @@ double cost(const Case& c) {
   const double updates = static_cast<double>(c.problem.positions()),
                cells = static_cast<double>(c.problem.places);
   const bool cached = cells * 8 <= static_cast<double>(c.device.l2_bytes) * 0.7;
-  return 2 * kLaunchNs + 1000 + cells * 24 / kBytesPerNs + updates * (cached ? 0.0125 : 0.035);
+  return 2 * kLaunchNs + 1000 + cells * 24 / kBytesPerNs + updates * (cached ? 0.0125 : 0.05);
 }
 
 void carve(Carver& carver, LastValueArgs& a) {

@@ -57,6 +57,7 @@ Tensor mean_elements(const TensorList& in) {
   return scatter_reduce(in[0], 0, in[1], in[2], "mean");
 }
 Tensor max_elements(const TensorList& in) { return scatter_reduce(in[0], 0, in[1], in[2], "amax"); }
+Tensor assign_elements(const TensorList& in) { return scatter(in[0], 0, in[1], in[2]); }
 Tensor add_along(const TensorList& in) { return put_along_axis(in[0], in[1], in[2], 1, "add"); }
 Tensor max_along(const TensorList& in) { return put_along_axis(in[0], in[1], in[2], 1, "amax"); }
 Tensor assign_along(const TensorList& in) { return put_along_axis(in[0], in[1], in[2], 1); }
@@ -78,6 +79,7 @@ std::vector<Call> all_calls() {
     const Tensor keys = keys_below(places, {30000});
     const std::string to_places = " to " + std::to_string(places);
     add("sums" + to_places, add_elements, {numbers({places}), keys, numbers({30000})});
+    add("assignment" + to_places, assign_elements, {numbers({places}), keys, numbers({30000})});
     add("means" + to_places, mean_elements, {numbers({places}), keys, numbers({30000})});
     add("integer maxima" + to_places, max_elements,
         {numbers({places}, DType::int32), keys, numbers({30000}, DType::int32)});

@@ -230,6 +230,15 @@ def test_histogram_is_numpys(dtype, seed):
                               for a, b in zip(edges, edges[1:])]))
 
 
+@pytest.mark.parametrize("dtype", [sow.float16, sow.bfloat16])
+def test_bins_of_narrow_floats_are_those_of_their_values(dtype):
+    wide = np.linspace(-3, 3, 50).astype("f4")
+    narrow = sow.asarray(wide).to(dtype)
+    edges = np.array([-2.0, -0.5, 0.0, 1.25])
+    found = sow.bin_index(narrow, edges)
+    assert np.array_equal(np.asarray(found), np.asarray(sow.bin_index(narrow.to(sow.float32), edges)))
+
+
 def test_histogramdd_is_numpys():
     random = np.random.default_rng(0)
     x = random.normal(size=(300, 3))
