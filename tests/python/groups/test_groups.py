@@ -233,10 +233,10 @@ def test_histogram_is_numpys(dtype, seed):
 @pytest.mark.parametrize("dtype", [sow.float16, sow.bfloat16])
 def test_bins_of_narrow_floats_are_those_of_their_values(dtype):
     wide = np.linspace(-3, 3, 50).astype("f4")
-    narrow = sow.asarray(wide).to(dtype)
+    narrow = sow.asarray(wide).astype(dtype)
     edges = np.array([-2.0, -0.5, 0.0, 1.25])
     found = sow.bin_index(narrow, edges)
-    assert np.array_equal(np.asarray(found), np.asarray(sow.bin_index(narrow.to(sow.float32), edges)))
+    assert np.array_equal(np.asarray(found), np.asarray(sow.bin_index(narrow.astype(sow.float32), edges)))
 
 
 def test_histogramdd_is_numpys():
