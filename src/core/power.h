@@ -151,7 +151,7 @@ SOW_HD inline double real_power(double x, double y) {
   if (steps == kInfinity) return magnitude == 1 ? 1 : (magnitude > 1) == (y > 0) ? kInfinity : 0.0;
   if (negative && !whole) return (x - x) / (x - x);
   if (magnitude == 1) return sign;
-  if (y == 0.5) return sqrt(magnitude);
+  if (y == 0.5) return ::sqrt(magnitude);  // not of a tensor
   const DoublePair log = logarithm(magnitude);
   const double rough = y * log.high;
   if (!(absolute(rough) < 760)) return rough > 0 ? sign * kInfinity : sign * 0.0;

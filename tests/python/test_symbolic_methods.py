@@ -151,7 +151,7 @@ USES["__setitem__"] = [set_item(key, value) for key, value in [
     ((slice(None, None, -1), slice(0, 2)), V[:, :2]), (None, V), ((Ellipsis, I), V[:, :2])]]
 # Of what every object has, or what takes no part: representation, identity, making.
 LEFT_OUT = {"__class__", "__new__", "__init__", "__repr__", "__str__", "__hash__", "__doc__",
-            "__module__"} | set(dir(object))
+            "__module__", "__dlpack_c_exchange_api__"} | set(dir(object))
 IN_PLACE = [name for name in dir(sow.Tensor)
             if name.endswith("_") and not name.startswith("_") and name[:-1] in USES]
 
