@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -138,6 +139,8 @@ def _foreign(operation: Operation, parameter: Parameter, value: Any) -> Tensor:
     if isinstance(value, sow.Index):
         raise TypeError(f"{operation.name}: {parameter.name} is a held sow.Index, which compile, export "
                         "and fake tensors do not take; pass its keys as a tensor")
+    if isinstance(value, np.ndarray) and not value.flags.writeable:  # torch has no such tensors, and warns
+        value = value.copy()
     return torch.as_tensor(value)
 
 
