@@ -107,6 +107,8 @@ __device__ inline Finished finish_cell(const SumArgs& a, int first, int64_t cell
       a.words[cell] = word | kAsked;
       return Finished::asked;
     }
+    // Two words may hold a zero that is not zeros.
+    if (kSumWordsOf<T> == 2 && a.sums[cell * a.cell_step] != 0) clear_sum<T>(a, cell);
     if (!a.counted && word == 0) return Finished::yes;  // nobody came, or it changes nothing
   }
   if (!a.p.include_self || Term<T>(old).finite()) {

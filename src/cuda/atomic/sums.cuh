@@ -39,7 +39,7 @@ struct SumArgs {
   int64_t cell_step, word_step;
   uint32_t* words;
   uint32_t* counts;  // by place
-  uint32_t* before;  // by update: the word of its cell when it was linked
+  uint32_t* before;  // by update: one more than the update linked before it, 0: none
   int most_chain;
   Flag* flag;
   bool reports;  // bad keys, by the reporter

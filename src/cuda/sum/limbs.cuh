@@ -252,27 +252,6 @@ __device__ inline void finish_or_leave(const LimbArgs& a, int64_t cell, int64_t 
   a.head->ambiguous = 1;
 }
 
-// The place's row where limbs hold all its terms and do not add up to nothing.
-__device__ inline int64_t dense_row(const LimbArgs& a, int64_t cell) {
-  unsigned long long any = 0;
-  for (int limb = 0; limb < a.limbs; ++limb) any |= a.limbs_at[limb * a.rows + cell];
-  return any != 0 ? cell : -1;
-}
-
-// Every place that its fixed-point sum, limbs or flags decide, but for those of listed updates.
-template <class T>
-__global__ void __launch_bounds__(kThreads) finish_cells(const __grid_constant__ LimbArgs a) {
-  const bool dense = is_dense(a);
-  if (is_bad(a.flag)) return;
-  for (int64_t cell = global_thread(); cell < a.cells; cell += grid_threads()) {
-    const uint32_t seen = a.flags[cell];
-    if (!dense && seen >> kRowShift != 0) continue;
-    T* at = place_of_cell<T>(a, cell);
-    finish_or_leave(a, cell, dense ? 0 : static_cast<int64_t>(a.sums[cell]),
-                    dense ? dense_row(a, cell) : -1, seen, *at, at);
-  }
-}
-
 template <class T>
 __global__ void __launch_bounds__(kThreads) finish_listed(const __grid_constant__ LimbArgs a) {
   if (is_dense(a) || is_bad(a.flag)) return;

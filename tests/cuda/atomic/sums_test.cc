@@ -95,6 +95,23 @@ TEST_F(Cuda, ZerosAndCancellationInSums) {
   }
 }
 
+// Terms whose parts carry into each other: a float64 sum of zero leaves its scratch zero all the
+// same.
+TEST_F(Cuda, CancelledPartsOfFloat64LeaveScratchZero) {
+  const double a = 1 + 0x1p-48;
+  const Tensor index = Tensor::of<int64_t>({0, 0, 0, 1}), x = Tensor::zeros({3}, DType::float64),
+               wide = Tensor::of<double>({a, a, -2 * a, 1.0}),
+               narrow = Tensor::of<float>({1.5f, 2.5f, -1.0f, 3.0f}),
+               y = Tensor::zeros({3}, DType::float32);
+  const detail::ForceStrategy forced("sums");
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(same_bits(x.to(kGpu).scatter_add(0, index.to(kGpu), wide.to(kGpu)).to({}),
+                          x.scatter_add(0, index, wide)));
+    EXPECT_TRUE(same_bits(y.to(kGpu).scatter_add(0, index.to(kGpu), narrow.to(kGpu)).to({}),
+                          y.scatter_add(0, index, narrow)));
+  }
+}
+
 // Numbers far from the others, most of them to one place: its chain is too long for one thread.
 TEST_F(Cuda, ManyUpdatesOutsideOfTheRangeInOnePlace) {
   const int64_t updates = 100000, places = 600;
