@@ -3,6 +3,7 @@
 // places that somebody came to are written and their cells cleared.
 #include <algorithm>
 
+#include "cuda/atomic/memory_order.h"
 #include "cuda/common/dependent_launch.cuh"
 #include "cuda/common/updates.cuh"
 #include "cuda/plan/strategies.h"
@@ -16,6 +17,7 @@ constexpr int kUnroll = 4;
 
 struct LastValueArgs {
   Problem p;
+  bool by_offset;  // cells are numbered by offsets in the destination
   int64_t cells;
   CallHead* head;
   unsigned long long* last;  // by place: one more than the position, and the value below it
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kUnroll; ++u) {
       if (item[u].place < 0) continue;
       const auto position = static_cast<unsigned long long>(first + u * step + 1);
-      atomicMax(a.last + item[u].place, position << 32 | value[u]);
+      atomicMax(a.last + (a.by_offset ? item[u].dst : item[u].place), position << 32 | value[u]);
     }
   }
   if (bad) mark_bad(a.flag);
@@ -65,7 +67,9 @@ __global__ void __launch_bounds__(kThreads)
       if (last[u] == 0) continue;
       const int64_t cell = first + u * grid_threads();
       a.last[cell] = 0;
-      if (!bad) reinterpret_cast<T*>(a.p.dst)[offset_of_cell(a.p, cell)] = static_cast<T>(last[u]);
+      if (bad) continue;
+      const int64_t at = a.by_offset ? cell : offset_of_cell(a.p, cell);
+      reinterpret_cast<T*>(a.p.dst)[at] = static_cast<T>(last[u]);
     }
   }
   if (!bad || !a.reports || !is_last_block(&a.head->done)) return;
@@ -75,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 bool supports(const Case& c) {
-  const Problem& p = c.problem;
+  const Problem p = in_memory_order(c.problem).p;
   return c.transfer.mask_side == MaskSide::none && c.transfer.reduce == Reduce::assign &&
          !c.transfer.dst_index.empty() && fits_problem(c.transfer, c.canonical) &&
          p.columns() == 1 && p.width <= 4 && p.positions() < INT32_MAX && p.positions() > 0 &&
@@ -83,9 +87,11 @@ bool supports(const Case& c) {
 }
 
 double cost(const Case& c) {
-  const double updates = static_cast<double>(c.problem.positions()),
-               cells = static_cast<double>(c.problem.places);
-  const bool cached = cells * 8 <= static_cast<double>(c.device.l2_bytes) * 0.7;
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  const Problem& p = ordered.p;
+  const double updates = static_cast<double>(p.positions()), cells = static_cast<double>(p.places);
+  const bool cached = static_cast<double>(ordered.places_at_once) * 8 <=
+                      static_cast<double>(c.device.l2_bytes) * 0.7;
   return 2 * kLaunchNs + 1000 + cells * 24 / kBytesPerNs + updates * (cached ? 0.0125 : 0.05);
 }
 
@@ -96,7 +102,7 @@ void carve(Carver& carver, LastValueArgs& a) {
 
 void lay_out(const Case& c, Plan& plan) {
   LastValueArgs a = {};
-  a.cells = c.problem.places;
+  a.cells = in_memory_order(c.problem).p.places;
   Carver carver(nullptr);
   carve(carver, a);
   plan.zeroed = carver.used();
@@ -105,7 +111,9 @@ void lay_out(const Case& c, Plan& plan) {
 
 void run(const Launch& launch) {
   LastValueArgs a = {};
-  a.p = launch.problem;
+  const OrderedProblem ordered = in_memory_order(launch.problem);
+  a.p = ordered.p;
+  a.by_offset = ordered.by_offset;
   a.cells = a.p.places;
   Carver carver(launch.zeroed);
   carve(carver, a);

@@ -1,5 +1,8 @@
 // Strategy cells: extremes of any type and integer sums by atomic operations on accumulators of
 // their own; few cells are privatised in shared memory, in many copies, so that none is contended.
+#include "cuda/atomic/cell_batch.cuh"
+#include "cuda/atomic/memory_order.h"
+#include "cuda/common/dependent_launch.cuh"
 #include "cuda/common/dtypes.h"
 #include "cuda/common/ordered_bits.cuh"
 #include "cuda/common/shared_memory.cuh"
@@ -42,13 +45,33 @@ __device__ inline void put(Cell* cell, Cell value, bool extreme) {
     atomicAdd(cell, value);
 }
 
+// Calls f(cell, value) for every update that is kept, in no particular order.
+template <class T, class F>
+__device__ inline void for_each_cell(const Problem& p, bool by_offset, Flag* flag, F&& f) {
+  if (!by_offset) return for_each_update<T>(p, flag, f);
+  constexpr int kUnroll = 4;
+  const int64_t total = p.item_count, step = grid_threads();
+  bool bad = false;
+  for (int64_t first = global_thread(); first < total; first += kUnroll * step) {
+    CellBatch<T, kUnroll, int64_t> batch;
+    batch.start(p, true, first, step, total, bad);
+    batch.resolve(p, true, bad);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (batch.cell[u] >= 0) f(batch.cell[u], batch.value[u]);
+    }
+  }
+  if (bad) mark_bad(flag);
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    fill_cells(const __grid_constant__ Problem p, Reduce reduce, typename CellOf<T>::type* cells,
-               Flag* flag) {
+    fill_cells(const __grid_constant__ Problem p, bool by_offset, Reduce reduce,
+               typename CellOf<T>::type* cells, Flag* flag) {
   using Cell = typename CellOf<T>::type;
+  allow_dependents();
   const bool extreme = is_extreme(reduce);
-  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+  for_each_cell<T>(p, by_offset, flag, [&](int64_t cell, T value) {
     put(cells + cell, to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce), extreme);
   });
 }
@@ -58,9 +81,10 @@ inline constexpr int kSharedThreads = 1024;
 // shared[cell][copy], flushed to the global cells at the end.
 template <class T>
 __global__ void __launch_bounds__(kSharedThreads)
-    fill_shared(const __grid_constant__ Problem p, Reduce reduce, int count, int copies,
-                typename CellOf<T>::type* cells, Flag* flag) {
+    fill_shared(const __grid_constant__ Problem p, bool by_offset, Reduce reduce, int count,
+                int copies, typename CellOf<T>::type* cells, Flag* flag) {
   using Cell = typename CellOf<T>::type;
+  allow_dependents();
   extern __shared__ unsigned long long memory[];
   Cell* shared = reinterpret_cast<Cell*>(memory);
   const bool extreme = is_extreme(reduce);
@@ -68,7 +92,7 @@ __global__ void __launch_bounds__(kSharedThreads)
     shared[i] = 0;
   __syncthreads();
   const int copy = static_cast<int>(threadIdx.x) % copies;
-  for_each_update<T>(p, flag, [&](int64_t cell, T value) {
+  for_each_cell<T>(p, by_offset, flag, [&](int64_t cell, T value) {
     put(shared + cell * copies + copy,
         to_cell<T, Cell>(to_ordered(value, p.negate, reduce), reduce), extreme);
   });
@@ -93,15 +117,17 @@ struct CellEnd {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    finish_cells(const __grid_constant__ Problem p, Reduce reduce, typename CellOf<T>::type* cells,
-                 int64_t count, const __grid_constant__ CellEnd end) {
+    finish_cells(const __grid_constant__ Problem p, bool by_offset, Reduce reduce,
+                 typename CellOf<T>::type* cells, int64_t count,
+                 const __grid_constant__ CellEnd end) {
+  wait_for_launch_before();
   const bool bad = is_bad(end.flag);
   for (int64_t i = global_thread(); i < count; i += grid_threads()) {
     const auto cell = cells[i];
     if (cell == 0) continue;  // nobody came, or nothing was added
     cells[i] = 0;
     if (bad) continue;
-    T* at = reinterpret_cast<T*>(p.dst) + offset_of_cell(p, i);
+    T* at = reinterpret_cast<T*>(p.dst) + (by_offset ? i : offset_of_cell(p, i));
     if (is_extreme(reduce)) {
       int64_t best = from_cell<T>(cell);
       if (p.include_self) best = max(best, to_ordered(*at, false, reduce));
@@ -110,8 +136,8 @@ __global__ void __launch_bounds__(kThreads)
       *at = from_ordered<T>(static_cast<int64_t>(cell) + to_ordered(*at, false, reduce), reduce);
     }
   }
-  if (!end.reports || !is_last_block(&end.head->done)) return;
-  if (bad) end.reporter.report_by_block();
+  if (!bad || !end.reports || !is_last_block(&end.head->done)) return;
+  end.reporter.report_by_block();
   __syncthreads();
   if (threadIdx.x == 0) *end.head = {};
 }
@@ -145,7 +171,7 @@ int cell_bytes(const Problem& p) {
 constexpr int64_t kMostShared = 32 << 10;  // bytes of one set of cells
 
 bool supports(const Case& c) {
-  const Problem& p = c.problem;
+  const Problem p = in_memory_order(c.problem).p;
   return c.transfer.mask_side == MaskSide::none && !c.transfer.dst_index.empty() &&
          cell_bytes(p) != 0 && fits_problem(c.transfer, c.canonical) &&
          cell_count(p) <= (int64_t{1} << 34);
@@ -157,12 +183,14 @@ bool is_shared(const Problem& p) {
 }
 
 double cost(const Case& c) {
-  const Problem& p = c.problem;
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  const Problem& p = ordered.p;
   const double elements = static_cast<double>(p.positions()) * p.columns(),
                bytes = cell_count(p) * double(cell_bytes(p));
   const double cells = 3 * bytes / kBytesPerNs;
   if (is_shared(p)) return 2 * kLaunchNs + 6000 + elements * 0.004;
-  const double each = bytes <= static_cast<double>(c.device.l2_bytes) / 2 ? 0.009 : 0.02;
+  const double share = static_cast<double>(ordered.places_at_once) / static_cast<double>(p.places);
+  const double each = bytes * share <= static_cast<double>(c.device.l2_bytes) / 2 ? 0.009 : 0.02;
   return 2 * kLaunchNs + 1000 + cells + elements * each;
 }
 
@@ -177,16 +205,18 @@ CellMemory carve(Carver& carver, const Problem& p) {
 
 void lay_out(const Case& c, Plan& plan) {
   Carver carver(nullptr);
-  carve(carver, c.problem);
+  const Problem p = in_memory_order(c.problem).p;
+  carve(carver, p);
   plan.zeroed = carver.used();
   plan.reports = c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
-  if (is_shared(c.problem)) plan.variant = "privatised in shared memory";
+  if (is_shared(p)) plan.variant = "privatised in shared memory";
 }
 
 template <class T>
 void run_as(const Launch& launch) {
   using Cell = typename CellOf<T>::type;
-  const Problem& p = launch.problem;
+  const OrderedProblem ordered = in_memory_order(launch.problem);
+  const Problem& p = ordered.p;
   Reduce reduce = p.reduce;
   if constexpr (std::is_same_v<T, Truth>) {
     reduce = reduce == Reduce::add || reduce == Reduce::amax ? Reduce::amax : Reduce::amin;
@@ -206,14 +236,16 @@ void run_as(const Launch& launch) {
       copies *= 2;
     const size_t bytes = static_cast<size_t>(count) * copies * sizeof(Cell);
     const int blocks = blocks_for(updates, 8 * kSharedThreads, 2 * launch.device.processors);
-    launch_with_shared<fill_shared<T>>(launch, blocks, kSharedThreads, bytes, p, reduce,
-                                       static_cast<int>(count), copies, cells, end.flag);
+    launch_with_shared<fill_shared<T>>(launch, blocks, kSharedThreads, bytes, p, ordered.by_offset,
+                                       reduce, static_cast<int>(count), copies, cells, end.flag);
   } else {
     const int blocks = blocks_for(updates, 4 * kThreads, 32 * launch.device.processors);
-    fill_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, end.flag);
+    fill_cells<T>
+        <<<blocks, kThreads, 0, launch.stream>>>(p, ordered.by_offset, reduce, cells, end.flag);
   }
   const int blocks = blocks_for(count, 4 * kThreads, 32 * launch.device.processors);
-  finish_cells<T><<<blocks, kThreads, 0, launch.stream>>>(p, reduce, cells, count, end);
+  launch_dependent<finish_cells<T>>(launch, blocks, kThreads, p, ordered.by_offset, reduce, cells,
+                                    count, end);
   check_launch("cells");
 }
 

@@ -1,6 +1,7 @@
 // Strategy direct: extremes and integer sums of single elements by atomic operations on the
 // destination itself. Every key is checked first; of extremes only updates that change the
 // destination are written.
+#include "cuda/atomic/memory_order.h"
 #include "cuda/common/dtypes.h"
 #include "cuda/common/ordered_bits.cuh"
 #include "cuda/plan/strategies.h"
@@ -97,7 +98,8 @@ double cost(const Case& c) {
 template <class T>
 void run_as(const Launch& launch) {
   const int blocks = blocks_for(launch.problem.positions(), kUnroll * kThreads);
-  update_directly<T><<<blocks, kThreads, 0, launch.stream>>>(launch.problem, launch.flag);
+  update_directly<T>
+      <<<blocks, kThreads, 0, launch.stream>>>(in_memory_order(launch.problem).p, launch.flag);
 }
 
 void run(const Launch& launch) {

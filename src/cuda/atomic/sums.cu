@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/atomic/memory_order.h"
 #include "cuda/common/dependent_launch.cuh"
 #include "cuda/plan/strategies.h"
 
@@ -23,6 +24,35 @@ auto with_summed(DType dtype, F&& f) {
   return with_type<float16, bfloat16, float, double>(dtype, f);
 }
 
+// As add_updates, of single elements whose keys and values are two runs of memory.
+template <class T>
+__global__ void __launch_bounds__(kThreads, kAddBlocks)
+    add_simple_updates(const __grid_constant__ SumArgs a) {
+  __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
+  allow_dependents();
+  const int step = static_cast<int>(gridDim.x * kThreads);
+  bool bad = false;
+  SimpleBatch<T, kAddUnroll> batch;
+  int begin = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  batch.start(a.simple, a.p, begin, step);
+  const int first = scale_of_samples<T>(sampled_field<T>(a.p, threadIdx.x), a.binades, counts);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.first = first;
+  for (;;) {
+    batch.resolve(a.simple, a.p, begin, step, bad);
+#pragma unroll
+    for (int u = 0; u < kAddUnroll; ++u) {
+      const int cell = batch.cell[u];
+      if (cell < 0) continue;
+      if (a.counted) atomicAdd(a.counts + cell, 1u);
+      add_met_update<T>(a, first, cell, batch.value[u], static_cast<uint32_t>(begin + u * step));
+    }
+    begin += kAddUnroll * step;
+    if (begin >= a.simple.count) break;
+    batch.start(a.simple, a.p, begin, step);
+  }
+  if (bad) mark_bad(a.flag);
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads, kAddBlocks)
     add_updates(const __grid_constant__ SumArgs a) {
@@ -31,15 +61,15 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
   const Problem& p = a.p;
   const int64_t step = grid_threads();
   bool bad = false;
-  UpdateBatch<T, kAddUnroll, int> batch;
+  CellBatch<T, kAddUnroll, int> batch;
   int64_t begin = global_thread();
-  batch.start(p, begin, step, a.updates, bad);
+  batch.start(p, a.by_offset, begin, step, a.updates, bad);
   // The first batch is on its way while the scale is chosen. Every block looks at the same samples,
   // so that nobody waits for it.
   const int first = scale_of_samples<T>(sampled_field<T>(p, threadIdx.x), a.binades, counts);
   if (blockIdx.x == 0 && threadIdx.x == 0) *a.first = first;
   for (;;) {
-    batch.resolve(p, bad);
+    batch.resolve(p, a.by_offset, bad);
 #pragma unroll
     for (int u = 0; u < kAddUnroll; ++u) {
       const int cell = batch.cell[u];
@@ -54,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
     }
     begin += kAddUnroll * step;
     if (begin >= a.updates) break;
-    batch.start(p, begin, step, a.updates, bad);
+    batch.start(p, a.by_offset, begin, step, a.updates, bad);
   }
   if (bad) mark_bad(a.flag);
 }
@@ -149,7 +179,7 @@ __device__ inline void for_each_by_block(const SumArgs& a, int64_t column, F&& f
       bool bad = false;
       const Item item = decode_any(a.p, position, bad);
       if (item.place < 0) continue;
-      cell[u] = item.place * a.columns + of;
+      cell[u] = a.by_offset ? item.dst : item.place * a.columns + of;
       value[u] = load_value<T>(a.p, item.src + (a.columns == 1 ? 0 : column_at(a.p, of).src));
     }
 #pragma unroll
@@ -239,20 +269,29 @@ __device__ __noinline__ static void finish_long_chains(const SumArgs& a, int64_t
   }
 }
 
-template <class T>
+// Elements: cells are single elements and lie as the destination does.
+template <class T, bool Elements>
 __global__ void __launch_bounds__(kThreads, kWriteBlocks)
     write_sums(const __grid_constant__ SumArgs a) {
-  const int64_t begin = blockIdx.x * a.cells_per_block,
-                end = min(begin + a.cells_per_block, a.cells);
-  constexpr int64_t kStep = kThreads;
+  using Number = std::conditional_t<Elements, int, int64_t>;
+  const Number begin = static_cast<Number>(blockIdx.x) * static_cast<Number>(a.cells_per_block),
+               end = static_cast<Number>(
+                   min(static_cast<int64_t>(begin) + a.cells_per_block, a.cells));
+  constexpr Number kStep = kThreads;
   T old[kWriteUnroll];
-  const auto load_old = [&](int64_t at) {
+  const auto place = [&](Number cell) {
+    if constexpr (Elements)
+      return reinterpret_cast<T*>(a.p.dst) + cell;
+    else
+      return place_of_cell<T>(a, cell);
+  };
+  const auto load_old = [&](Number at) {
 #pragma unroll
     for (int u = 0; u < kWriteUnroll; ++u) {
-      if (at + u * kStep < end) old[u] = *place_of_cell<T>(a, at + u * kStep);
+      if (at + u * kStep < end) old[u] = *place(at + u * kStep);
     }
   };
-  int64_t at = begin + threadIdx.x;
+  Number at = begin + static_cast<Number>(threadIdx.x);
   load_old(at);  // of which the launch before writes nothing
   wait_for_launch_before();
   const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
@@ -263,24 +302,24 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
     uint32_t word[kWriteUnroll], count[kWriteUnroll];
 #pragma unroll
     for (int u = 0; u < kWriteUnroll; ++u) {
-      const int64_t cell = at + u * kStep;
+      const Number cell = at + u * kStep;
       word[u] = 0;
       count[u] = 1;
       if (cell >= end) continue;
       sum[u] = load_sum<T>(a, cell);
       if (linked) word[u] = a.words[cell];
-      if (a.counted) count[u] = a.counts[a.columns == 1 ? cell : cell / a.columns];
+      if (a.counted) count[u] = a.counts[Elements || a.columns == 1 ? cell : cell / a.columns];
     }
 #pragma unroll
     for (int u = 0; u < kWriteUnroll; ++u) {
-      const int64_t cell = at + u * kStep;
+      const Number cell = at + u * kStep;
       if (cell >= end) continue;
       if (bad) {
         clear_sum<T>(a, cell);
         if (linked) a.words[cell] = 0;
       } else {
-        const Finished finished = finish_cell(a, first, cell, sum[u], word[u], count[u], old[u],
-                                              place_of_cell<T>(a, cell));
+        const Finished finished =
+            finish_cell(a, first, cell, sum[u], word[u], count[u], old[u], place(cell));
         asked = asked || finished == Finished::asked;
         chained = chained || finished == Finished::long_chain;
       }
@@ -305,7 +344,7 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
 }
 
 bool supports(const Case& c) {
-  const Problem& p = c.problem;
+  const Problem p = in_memory_order(c.problem).p;
   const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
   const bool summed = has_fixed_point(p.dtype) || p.dtype == DType::float64;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() || !sums || !summed ||
@@ -320,11 +359,13 @@ bool supports(const Case& c) {
 int sum_words(const Problem& p) { return p.dtype == DType::float64 ? 2 : 1; }
 
 double cost(const Case& c) {
-  const Problem& p = c.problem;
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  const Problem& p = ordered.p;
   const double updates = static_cast<double>(p.positions()) * p.columns(),
                cells = static_cast<double>(cell_count(p)), words = sum_words(p);
   const double bytes = cells * 8 * words;
-  const bool cached = bytes <= static_cast<double>(c.device.l2_bytes) * 0.45;
+  const double share = static_cast<double>(ordered.places_at_once) / static_cast<double>(p.places);
+  const bool cached = bytes * share <= static_cast<double>(c.device.l2_bytes) * 0.45;
   const double waits = p.columns() == 1 ? 1 + 70 / std::sqrt(cells) : 1;
   // Of 10^7 elements to half as many places, means took 680 us (H200, 2026-11-18): counts are
   // atomic additions too.
@@ -338,6 +379,7 @@ double cost(const Case& c) {
 struct SumLayout {
   SumArgs args;
   int blocks, finish_blocks;
+  bool simple;  // updates, as SimpleUpdates
 };
 
 void carve_zeroed(Carver& carver, SumArgs& a, int words) {
@@ -353,9 +395,12 @@ void carve(Carver& carver, SumArgs& a) {
 }
 
 void lay_out(const Case& c, Plan& plan) {
-  const Problem& p = c.problem;
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  const Problem& p = ordered.p;
   SumLayout layout = {};
   SumArgs& a = layout.args;
+  a.by_offset = ordered.by_offset;
+  layout.simple = !a.by_offset && has_simple_updates(p);
   a.updates = p.positions() * p.columns();
   a.columns = p.columns();
   a.cells = cell_count(p);
@@ -365,17 +410,17 @@ void lay_out(const Case& c, Plan& plan) {
   if (words == 1) {
     a.binades = with_fixed_point(p.dtype, [&](auto zero) {
       using T = decltype(zero);
-      return fixed_point_binades(FloatTraits<T>::kDigits, LimbFormat<T>::kMaxShift, p.positions());
+      return fixed_point_binades(FloatTraits<T>::kDigits, LimbFormat<T>::kMaxShift, ordered.terms);
     });
   } else {
     // All updates of a place stay below 2^62 in either word, and a finished low word below 2^53.
     int bits = 0;
-    while ((int64_t{1} << bits) < p.positions()) ++bits;
+    while ((int64_t{1} << bits) < ordered.terms) ++bits;
     a.low_bits = std::min(62 - bits, 50);
     a.binades = 2 * a.low_bits - FloatTraits<double>::kDigits;
   }
-  a.plain_dst = p.outer_count == 1 && p.dst_keys == 1 && p.free.count == 1 &&
-                p.keys[0].scale == a.columns && (a.columns == 1 || p.row_dst == 1);
+  a.plain_dst = a.by_offset || (p.outer_count == 1 && p.dst_keys == 1 && p.free.count == 1 &&
+                                p.keys[0].scale == a.columns && (a.columns == 1 || p.row_dst == 1));
   const int64_t places = a.cells / a.columns;
   a.counts_by_last = a.counted && places <= kFewCounts;
   const bool side_by_side = a.columns > 1;
@@ -401,15 +446,23 @@ void lay_out(const Case& c, Plan& plan) {
 
 template <class T>
 void run_as(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
-  add_updates<T><<<static_cast<unsigned>(layout.blocks), kThreads, 0, launch.stream>>>(a);
-  launch_dependent<write_sums<T>>(launch, layout.finish_blocks, kThreads, a);
+  const auto blocks = static_cast<unsigned>(layout.blocks);
+  if (layout.simple)
+    add_simple_updates<T><<<blocks, kThreads, 0, launch.stream>>>(a);
+  else
+    add_updates<T><<<blocks, kThreads, 0, launch.stream>>>(a);
+  if (a.plain_dst && a.columns == 1)
+    launch_dependent<write_sums<T, true>>(launch, layout.finish_blocks, kThreads, a);
+  else
+    launch_dependent<write_sums<T, false>>(launch, layout.finish_blocks, kThreads, a);
   check_launch("sums");
 }
 
 void run(const Launch& launch) {
   const SumLayout& layout = launch.plan.layout_as<SumLayout>();
   SumArgs a = layout.args;
-  a.p = launch.problem;
+  a.p = in_memory_order(launch.problem).p;
+  if (layout.simple) a.simple = simple_updates(a.p);
   Carver zeroed(launch.zeroed), carver(launch.workspace);
   carve_zeroed(zeroed, a, sum_words(a.p));
   carve(carver, a);

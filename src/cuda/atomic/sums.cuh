@@ -4,6 +4,7 @@
 // Everything here is zero between calls: what a call adds, it clears again as it writes the result.
 #pragma once
 
+#include "cuda/atomic/cell_batch.cuh"
 #include "cuda/common/ordered_bits.cuh"
 #include "cuda/runtime/failure.cuh"
 #include "cuda/sum/fixed_point.cuh"
@@ -26,12 +27,14 @@ struct SumHead {
 
 struct SumArgs {
   Problem p;
-  int binades;   // of the fixed-point range: few enough that all updates fit a cell
-  int low_bits;  // of two words, those in the first
+  SimpleUpdates simple;  // where keys and values are two runs of memory
+  int binades;           // of the fixed-point range: few enough that all updates fit a cell
+  int low_bits;          // of two words, those in the first
   int64_t updates, cells, columns;
   int64_t cells_per_block;
   bool mean, counted;  // counts say who came, where the old value does not count or a mean is asked
   bool plain_dst;      // cells lie as the destination does
+  bool by_offset;      // and are numbered by offsets in it
   bool counts_by_last;  // so few counts that the last block clears them
   SumHead* head;
   int* first;                // exponent field where the fixed-point range begins
