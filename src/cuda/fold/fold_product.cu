@@ -1,84 +1,12 @@
 // Products of the floating and complex types: float64, in chunks of 256 in source order.
-#include "core/exact/exact_sum.h"
 #include "cuda/block/block_fold.cuh"
 #include "cuda/common/dtypes.h"
-#include "cuda/common/ordered_bits.cuh"
 #include "cuda/fold/fold.cuh"
+#include "cuda/fold/product_fold.cuh"
 
 namespace sow::detail::cuda {
 
 namespace {
-
-template <class R>
-struct alignas(2 * sizeof(R)) Pair {
-  R re, im;
-};
-
-__device__ inline double times(double a, double b) { return a * b; }
-__device__ inline Pair<double> times(Pair<double> a, Pair<double> b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-template <class T>
-__device__ inline T narrowed(double value) {
-  if (value != value) return quiet_nan<T>();
-  return static_cast<T>(value);
-}
-
-template <class T>
-struct Real {
-  using Stored = T;
-  using Wide = double;
-  __device__ static Wide one() { return 1; }
-  __device__ static Wide load(T value, bool negate) {
-    return widen(negate ? flip_sign(value) : value);
-  }
-  __device__ static T store(Wide value) { return narrowed<T>(value); }
-};
-
-template <class R>
-struct Complex {
-  using Stored = Pair<R>;
-  using Wide = Pair<double>;
-  __device__ static Wide one() { return {1, 0}; }
-  __device__ static Wide load(Stored value, bool negate) {
-    return {negate ? -value.re : value.re, negate ? -value.im : value.im};
-  }
-  __device__ static Stored store(Wide value) {
-    return {narrowed<R>(value.re), narrowed<R>(value.im)};
-  }
-};
-
-template <class Kind>
-struct ProductFold {
-  using Stored = typename Kind::Stored;
-  using Acc = typename Kind::Wide;
-  using Partial = Acc;
-  static constexpr bool kOrdered = true;
-  static constexpr bool kRepairs = false;
-  static constexpr bool kLongRows = true;
-  static constexpr int kPack = sizeof(Stored) >= 8 ? 1 : 4;
-
-  bool include_self;
-  bool negate;
-
-  __device__ Acc start() const { return Kind::one(); }
-  __device__ void add(Acc& acc, Stored value) const { acc = times(acc, Kind::load(value, negate)); }
-  __device__ Partial start_partial() const { return Kind::one(); }
-  __device__ Partial to_partial(const Acc& acc) const { return acc; }
-  __device__ void merge(Acc& acc, const Acc& other) const { acc = times(acc, other); }
-  __device__ Acc first_chunk(const Acc& chunk, Stored old) const {
-    return include_self ? times(Kind::load(old, false), chunk) : chunk;
-  }
-  __device__ bool finish(const Acc& acc, Stored old, int64_t, Stored& out) const {
-    out = Kind::store(first_chunk(acc, old));
-    return true;
-  }
-  __device__ bool finish_partial(const Acc& acc, Stored, int64_t, Stored& out) const {
-    out = Kind::store(acc);
-    return true;
-  }
-};
 
 template <class Kind>
 void run_as(const Launch& launch, const Segments& segments, const FoldMemory& memory,
@@ -95,10 +23,13 @@ void run_as(const Launch& launch, const Segments& segments, const FoldMemory& me
 void fold_products(const Launch& launch, const Segments& segments, const FoldMemory& memory,
                    const BlockArgs* block) {
   const DType dtype = launch.problem.dtype;
-  if (dtype == DType::complex64) return run_as<Complex<float>>(launch, segments, memory, block);
-  if (dtype == DType::complex128) return run_as<Complex<double>>(launch, segments, memory, block);
-  with_type<float16, bfloat16, float, double>(
-      dtype, [&](auto zero) { run_as<Real<decltype(zero)>>(launch, segments, memory, block); });
+  if (dtype == DType::complex64)
+    return run_as<ComplexFactor<float>>(launch, segments, memory, block);
+  if (dtype == DType::complex128)
+    return run_as<ComplexFactor<double>>(launch, segments, memory, block);
+  with_type<float16, bfloat16, float, double>(dtype, [&](auto zero) {
+    run_as<RealFactor<decltype(zero)>>(launch, segments, memory, block);
+  });
 }
 
 }  // namespace sow::detail::cuda

@@ -8,8 +8,8 @@ namespace sow::detail::cuda {
 std::span<const Strategy* const> strategies() {
   static const Strategy* const all[] = {
       &k_copy,       &k_transpose, &k_mask_rows, &k_mask_elements, &k_last_writer,
-      &k_last_value, &k_cells,     &k_bins,      &k_sums,          &k_partition,
-      &k_small,      &k_block,     &k_direct,    &k_ordered,
+      &k_last_value, &k_cells,     &k_bins,      &k_sums,          &k_lists,
+      &k_partition,  &k_small,     &k_block,     &k_direct,        &k_ordered,
   };
   return all;
 }

@@ -14,6 +14,7 @@ extern const Strategy k_last_value;
 extern const Strategy k_cells;
 extern const Strategy k_bins;
 extern const Strategy k_sums;
+extern const Strategy k_lists;
 extern const Strategy k_partition;
 extern const Strategy k_ordered;
 extern const Strategy k_block;

@@ -1,0 +1,125 @@
+// Strategy lists: sums and means of rows, and products, in two launches. One lists the positions
+// that come to each place, one folds the rows of every list.
+#include "cuda/lists/lists.cuh"
+
+#include <algorithm>
+
+#include "cuda/atomic/memory_order.h"
+#include "cuda/plan/strategies.h"
+
+namespace sow::detail::cuda {
+
+namespace {
+
+__global__ void __launch_bounds__(kThreads)
+    list_positions(const __grid_constant__ Problem p, bool by_offset, uint32_t slots,
+                   uint32_t* counts, uint32_t* lists, Flag* flag) {
+  constexpr int kUnroll = 2;
+  allow_dependents();
+  const int64_t count = p.outer_count * p.item_count, step = grid_threads();
+  bool bad = false;
+  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
+    Item item[kUnroll];
+    decode_batch(p, first, step, count, item, bad);
+    int64_t place[kUnroll];
+    uint32_t slot[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      place[u] = item[u].place < 0 || !by_offset ? item[u].place : item[u].dst;
+      if (place[u] >= 0) slot[u] = atomicAdd(counts + place[u], 1u);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (place[u] >= 0 && slot[u] < slots)
+        lists[place[u] * slots + slot[u]] = static_cast<uint32_t>(first + u * step);
+    }
+  }
+  if (bad) mark_bad(flag);
+}
+
+// How long the lists are, so that hardly any overflows where keys are spread evenly; 0: another way
+// is better.
+int list_slots(const Problem& p) {
+  constexpr int64_t kMostEach = 32, kMostPositions = 1 << 20, kMostBytes = 64 << 20;
+  const int64_t each = p.positions() / std::max<int64_t>(p.places, 1);
+  if (p.positions() > kMostPositions || each > kMostEach || p.places > 2 * p.positions() + 1024 ||
+      p.columns() > INT32_MAX / kThreads)
+    return 0;
+  int slots = 16;
+  while (slots < 2 * each + 16) slots *= 2;
+  return p.places * slots * 4 <= kMostBytes ? slots : 0;
+}
+
+bool supports(const Case& c) {
+  const Problem p = in_memory_order(c.problem).p;
+  if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty() ||
+      p.dtype < DType::float16 || !fits_problem(c.transfer, c.canonical) || p.positions() == 0 ||
+      p.places == 0 || list_slots(p) == 0)
+    return false;
+  const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
+  return p.reduce == Reduce::mul || (sums && p.dtype < DType::complex64 && p.columns() > 1);
+}
+
+double cost(const Case& c) {
+  const Problem p = in_memory_order(c.problem).p;
+  const double updates = static_cast<double>(p.positions()) * p.columns(),
+               cells = static_cast<double>(cell_count(p));
+  return 2 * kLaunchNs + 2000 + static_cast<double>(p.positions()) * 0.03 +
+         (updates + 2 * cells) * p.width / (kBytesPerNs / 2);
+}
+
+CallHead* carve_zeroed(Carver& carver, ListArgs& a, int64_t places) {
+  CallHead* head = carver.take<CallHead>(1);
+  a.counts = carver.take<uint32_t>(places);
+  return head;
+}
+
+void lay_out(const Case& c, Plan& plan) {
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  const Problem& p = ordered.p;
+  ListArgs a = {};
+  a.by_offset = ordered.by_offset;
+  a.columns = p.columns();
+  a.slots = list_slots(p);
+  while (1 << a.slot_bits < a.slots) ++a.slot_bits;
+  a.together = static_cast<int>(std::clamp<int64_t>(kThreads / a.columns, 1, kThreads));
+  a.together = std::min(a.together, kListEntries / a.slots);
+  Carver zeroed(nullptr), carver(nullptr);
+  carve_zeroed(zeroed, a, p.places);
+  a.lists = carver.take<uint32_t>(p.places * a.slots);
+  plan.zeroed = zeroed.used();
+  plan.workspace = carver.used();
+  plan.reports = c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
+  plan.set_layout(a);
+}
+
+void run(const Launch& launch) {
+  ListArgs a = launch.plan.layout_as<ListArgs>();
+  a.p = in_memory_order(launch.problem).p;
+  Carver zeroed(launch.zeroed), carver(launch.workspace);
+  a.head = carve_zeroed(zeroed, a, a.p.places);
+  a.lists = carver.take<uint32_t>(a.p.places * a.slots);
+  a.flag = launch.flag;
+  if (a.flag == nullptr) {
+    a.flag = &a.head->flag;
+    a.reports = launch.plan.reports && !launch.plan.held &&
+                make_reporter(launch.context, launch.transfer, a.reporter) == 1;
+  }
+  const int blocks = blocks_for(a.p.positions(), kThreads, 16 * launch.device.processors);
+  list_positions<<<blocks, kThreads, 0, launch.stream>>>(
+      a.p, a.by_offset, static_cast<uint32_t>(a.slots), a.counts, a.lists, a.flag);
+  if (a.p.reduce == Reduce::mul)
+    fold_listed_products(launch, a);
+  else
+    fold_listed_sums(launch, a);
+  check_launch("lists");
+}
+
+}  // namespace
+
+const Strategy k_lists = {
+    "lists",  "the positions of each place listed, and every list folded, two launches",
+    supports, cost,
+    lay_out,  run};
+
+}  // namespace sow::detail::cuda
