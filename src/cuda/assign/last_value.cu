@@ -1,6 +1,7 @@
-// Strategy last_value: assignment of single elements of up to four bytes to indexed places. The
-// last value of each place is found by an atomic maximum of position and value together, then the
-// places that somebody came to are written and their cells cleared.
+// Strategy last_value: assignment of single elements to indexed places. The last value of each
+// place is found by an atomic maximum of position and value together, then the places that somebody
+// came to are written and their cells cleared. Of wider values, and where the cells would leave the
+// cache, the position alone is kept, and its value read as it is written.
 #include <algorithm>
 
 #include "cuda/atomic/memory_order.h"
@@ -78,33 +79,104 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *a.head = {};
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    write_at_last_positions(const __grid_constant__ LastValueArgs a) {
+  uint32_t* const positions = reinterpret_cast<uint32_t*>(a.last);
+  wait_for_launch_before();
+  const bool bad = is_bad(a.flag);
+  for (int64_t first = global_thread(); first < a.cells; first += kUnroll * grid_threads()) {
+    uint32_t last[kUnroll];
+    T value[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t cell = first + u * grid_threads();
+      last[u] = cell < a.cells ? positions[cell] : 0;
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (last[u] != 0) value[u] = load_value<T>(a.p, decode_src(a.p, last[u] - 1));
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (last[u] == 0) continue;
+      const int64_t cell = first + u * grid_threads();
+      positions[cell] = 0;
+      if (bad) continue;
+      const int64_t at = a.by_offset ? cell : offset_of_cell(a.p, cell);
+      reinterpret_cast<T*>(a.p.dst)[at] = value[u];
+    }
+  }
+  if (!bad || !a.reports || !is_last_block(&a.head->done)) return;
+  a.reporter.report_by_block();
+  __syncthreads();
+  if (threadIdx.x == 0) *a.head = {};
+}
+
+__global__ void __launch_bounds__(kThreads)
+    find_last_positions(const __grid_constant__ LastValueArgs a) {
+  const int64_t count = a.p.outer_count * a.p.item_count, step = grid_threads();
+  allow_dependents();
+  bool bad = false;
+  for (int64_t first = global_thread(); first < count; first += kUnroll * step) {
+    Item item[kUnroll];
+    decode_batch(a.p, first, step, count, item, bad);
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (item[u].place < 0) continue;
+      atomicMax(reinterpret_cast<uint32_t*>(a.last) + (a.by_offset ? item[u].dst : item[u].place),
+                static_cast<uint32_t>(first + u * step + 1));
+    }
+  }
+  if (bad) mark_bad(a.flag);
+}
+
 bool supports(const Case& c) {
   const Problem p = in_memory_order(c.problem).p;
   return c.transfer.mask_side == MaskSide::none && c.transfer.reduce == Reduce::assign &&
          !c.transfer.dst_index.empty() && fits_problem(c.transfer, c.canonical) &&
-         p.columns() == 1 && p.width <= 4 && p.positions() < INT32_MAX && p.positions() > 0 &&
+         p.columns() == 1 && p.positions() < INT32_MAX && p.positions() > 0 &&
          p.places <= std::max<int64_t>(4 * p.positions(), 1 << 20);
+}
+
+bool is_cached(const Case& c, const OrderedProblem& ordered, int bytes) {
+  return static_cast<double>(ordered.places_at_once) * bytes <=
+         static_cast<double>(c.device.l2_bytes) * 0.7;
+}
+bool keeps_positions(const Case& c, const OrderedProblem& ordered) {
+  return ordered.p.width > 4 || !is_cached(c, ordered, 8);
 }
 
 double cost(const Case& c) {
   const OrderedProblem ordered = in_memory_order(c.problem);
   const Problem& p = ordered.p;
   const double updates = static_cast<double>(p.positions()), cells = static_cast<double>(p.places);
-  const bool cached = static_cast<double>(ordered.places_at_once) * 8 <=
-                      static_cast<double>(c.device.l2_bytes) * 0.7;
-  return 2 * kLaunchNs + 1000 + cells * 24 / kBytesPerNs + updates * (cached ? 0.0125 : 0.05);
+  if (keeps_positions(c, ordered)) {
+    return 2 * kLaunchNs + 2000 +
+           (cells * (12 + p.width) + std::min(updates, cells) * 32) / kBytesPerNs +
+           updates * (is_cached(c, ordered, 4) ? 0.0125 : 0.04);
+  }
+  return 2 * kLaunchNs + 1000 + cells * 24 / kBytesPerNs + updates * 0.0125;
 }
 
-void carve(Carver& carver, LastValueArgs& a) {
+struct LastValueLayout {
+  bool positions;  // alone
+};
+
+void carve(Carver& carver, LastValueArgs& a, bool positions) {
   a.head = carver.take<CallHead>(1);
-  a.last = carver.take<unsigned long long>(a.cells);
+  a.last = carver.take<unsigned long long>(positions ? (a.cells + 1) / 2 : a.cells);
 }
 
 void lay_out(const Case& c, Plan& plan) {
   LastValueArgs a = {};
-  a.cells = in_memory_order(c.problem).p.places;
+  const OrderedProblem ordered = in_memory_order(c.problem);
+  a.cells = ordered.p.places;
+  const LastValueLayout layout = {keeps_positions(c, ordered)};
   Carver carver(nullptr);
-  carve(carver, a);
+  carve(carver, a, layout.positions);
+  if (layout.positions) plan.variant = "positions alone";
+  plan.set_layout(layout);
   plan.zeroed = carver.used();
   plan.reports = c.transfer.dst_index.size() + c.transfer.src_index.size() == 1;
 }
@@ -115,8 +187,9 @@ void run(const Launch& launch) {
   a.p = ordered.p;
   a.by_offset = ordered.by_offset;
   a.cells = a.p.places;
+  const bool positions = launch.plan.layout_as<LastValueLayout>().positions;
   Carver carver(launch.zeroed);
-  carve(carver, a);
+  carve(carver, a, positions);
   a.flag = launch.flag;
   if (a.flag == nullptr) {
     a.flag = &a.head->flag;
@@ -124,13 +197,16 @@ void run(const Launch& launch) {
                 make_reporter(launch.context, launch.transfer, a.reporter) == 1;
   }
   const int most = 8 * launch.device.processors;
+  const int blocks = blocks_for(a.p.positions(), kThreads, most),
+            write_blocks = blocks_for(a.cells, kThreads, most);
   with_width(a.p.width, [&](auto w) {
-    if constexpr (decltype(w)::value <= 4) {
-      using T = WordOf<decltype(w)::value>;
-      find_last_values<T>
-          <<<blocks_for(a.p.positions(), kThreads, most), kThreads, 0, launch.stream>>>(a);
-      launch_dependent<write_last_values<T>>(launch, blocks_for(a.cells, kThreads, most), kThreads,
-                                             a);
+    using T = WordOf<decltype(w)::value>;
+    if (positions) {
+      find_last_positions<<<blocks, kThreads, 0, launch.stream>>>(a);
+      launch_dependent<write_at_last_positions<T>>(launch, write_blocks, kThreads, a);
+    } else if constexpr (decltype(w)::value <= 4) {
+      find_last_values<T><<<blocks, kThreads, 0, launch.stream>>>(a);
+      launch_dependent<write_last_values<T>>(launch, write_blocks, kThreads, a);
     }
   });
   check_launch("last_value");
@@ -139,7 +215,7 @@ void run(const Launch& launch) {
 }  // namespace
 
 const Strategy k_last_value = {
-    "last_value", "the last value of each place, by an atomic maximum of position and value",
+    "last_value", "the last value of each place, by an atomic maximum of positions",
     supports,     cost,
     lay_out,      run};
 

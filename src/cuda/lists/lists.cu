@@ -45,8 +45,9 @@ int list_slots(const Problem& p) {
   if (p.positions() > kMostPositions || each > kMostEach || p.places > 2 * p.positions() + 1024 ||
       p.columns() > INT32_MAX / kThreads)
     return 0;
-  int slots = 16;
-  while (slots < 2 * each + 16) slots *= 2;
+  // Where there are twice as many places as positions, one in 10^8 gets more than 8 of them.
+  int slots = 10 * p.places >= 19 * p.positions() ? 8 : 16;
+  while (each != 0 && slots < 2 * each + 12) slots *= 2;
   return p.places * slots * 4 <= kMostBytes ? slots : 0;
 }
 
