@@ -1,7 +1,8 @@
-// Strategy last_value: assignment of single elements to indexed places. The last value of each
-// place is found by an atomic maximum of position and value together, then the places that somebody
-// came to are written and their cells cleared. Of wider values, and where the cells would leave the
-// cache, the position alone is kept, and its value read as it is written.
+// Strategy last_value: assignment of elements, and of rows that are not many, to indexed places.
+// The last value of each place is found by an atomic maximum of position and value together, then
+// the places that somebody came to are written and their cells cleared. Of rows and wide elements,
+// and where the cells would leave the cache, the position alone is kept, and read from as it is
+// written.
 #include <algorithm>
 
 #include "cuda/atomic/memory_order.h"
@@ -19,7 +20,9 @@ constexpr int kUnroll = 4;
 struct LastValueArgs {
   Problem p;
   bool by_offset;  // cells are numbered by offsets in the destination
-  int64_t cells;
+  int64_t cells;   // one a place
+  int64_t columns;
+  int together;  // places of rows that a block takes at a time
   CallHead* head;
   unsigned long long* last;  // by place: one more than the position, and the value below it
   Flag* flag;
@@ -113,6 +116,39 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) *a.head = {};
 }
 
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    write_rows_at_last_positions(const __grid_constant__ LastValueArgs a) {
+  __shared__ uint32_t last[kThreads];
+  uint32_t* const positions = reinterpret_cast<uint32_t*>(a.last);
+  const int thread = static_cast<int>(threadIdx.x);
+  wait_for_launch_before();
+  const bool bad = is_bad(a.flag);
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * a.together; first < a.cells;
+       first += static_cast<int64_t>(gridDim.x) * a.together) {
+    const int here = static_cast<int>(min(static_cast<int64_t>(a.together), a.cells - first));
+    __syncthreads();  // whoever reads the positions before has done so
+    if (thread < here) {
+      last[thread] = positions[first + thread];
+      if (last[thread] != 0) positions[first + thread] = 0;
+    }
+    __syncthreads();
+    if (bad) continue;
+    const auto elements = static_cast<int>(here * a.columns);
+    for (int i = thread; i < elements; i += kThreads) {
+      const auto place = static_cast<int>(a.p.column_divider.quotient(static_cast<uint32_t>(i)));
+      if (last[place] == 0) continue;
+      const Column column = column_at(a.p, i - place * a.columns);
+      reinterpret_cast<T*>(a.p.dst)[offset_of_place(a.p, first + place) + column.dst] =
+          load_value<T>(a.p, decode_src(a.p, last[place] - 1) + column.src);
+    }
+  }
+  if (!bad || !a.reports || !is_last_block(&a.head->done)) return;
+  a.reporter.report_by_block();
+  __syncthreads();
+  if (threadIdx.x == 0) *a.head = {};
+}
+
 __global__ void __launch_bounds__(kThreads)
     find_last_positions(const __grid_constant__ LastValueArgs a) {
   const int64_t count = a.p.outer_count * a.p.item_count, step = grid_threads();
@@ -135,7 +171,7 @@ bool supports(const Case& c) {
   const Problem p = in_memory_order(c.problem).p;
   return c.transfer.mask_side == MaskSide::none && c.transfer.reduce == Reduce::assign &&
          !c.transfer.dst_index.empty() && fits_problem(c.transfer, c.canonical) &&
-         p.columns() == 1 && p.positions() < INT32_MAX && p.positions() > 0 &&
+         p.columns() <= INT32_MAX / kThreads && p.positions() < INT32_MAX && p.positions() > 0 &&
          p.places <= std::max<int64_t>(4 * p.positions(), 1 << 20);
 }
 
@@ -144,13 +180,17 @@ bool is_cached(const Case& c, const OrderedProblem& ordered, int bytes) {
          static_cast<double>(c.device.l2_bytes) * 0.7;
 }
 bool keeps_positions(const Case& c, const OrderedProblem& ordered) {
-  return ordered.p.width > 4 || !is_cached(c, ordered, 8);
+  return ordered.p.columns() > 1 || ordered.p.width > 4 || !is_cached(c, ordered, 8);
 }
 
 double cost(const Case& c) {
   const OrderedProblem ordered = in_memory_order(c.problem);
   const Problem& p = ordered.p;
   const double updates = static_cast<double>(p.positions()), cells = static_cast<double>(p.places);
+  if (p.columns() > 1) {
+    return 2 * kLaunchNs + 2000 + cells * 8 / kBytesPerNs + updates * 0.0125 +
+           2 * updates * static_cast<double>(p.columns()) * p.width / (kBytesPerNs / 2);
+  }
   if (keeps_positions(c, ordered)) {
     return 2 * kLaunchNs + 2000 +
            (cells * (12 + p.width) + std::min(updates, cells) * 32) / kBytesPerNs +
@@ -187,6 +227,8 @@ void run(const Launch& launch) {
   a.p = ordered.p;
   a.by_offset = ordered.by_offset;
   a.cells = a.p.places;
+  a.columns = a.p.columns();
+  a.together = static_cast<int>(std::clamp<int64_t>(kThreads / a.columns, 1, kThreads));
   const bool positions = launch.plan.layout_as<LastValueLayout>().positions;
   Carver carver(launch.zeroed);
   carve(carver, a, positions);
@@ -201,7 +243,13 @@ void run(const Launch& launch) {
             write_blocks = blocks_for(a.cells, kThreads, most);
   with_width(a.p.width, [&](auto w) {
     using T = WordOf<decltype(w)::value>;
-    if (positions) {
+    if (a.columns > 1) {
+      const int64_t groups = (a.cells + a.together - 1) / a.together;
+      find_last_positions<<<blocks, kThreads, 0, launch.stream>>>(a);
+      launch_dependent<write_rows_at_last_positions<T>>(
+          launch, static_cast<int>(std::min<int64_t>(groups, 64 * launch.device.processors)),
+          kThreads, a);
+    } else if (positions) {
       find_last_positions<<<blocks, kThreads, 0, launch.stream>>>(a);
       launch_dependent<write_at_last_positions<T>>(launch, write_blocks, kThreads, a);
     } else if constexpr (decltype(w)::value <= 4) {
