@@ -1,12 +1,15 @@
 // Strategy sums: exact sums and means into any number of places in two launches. One adds every
 // update to its cell by atomic operations, one rounds old value and cell, writes the result and
 // clears the cell. What fixed point does not hold is linked to its cell and added as it is written.
+// Rows are listed by their places and added up in registers instead, in two launches before; only
+// where a list overflows they are added to cells, and the third launch has something to do.
 #include "cuda/atomic/sums.cuh"
 
 #include <algorithm>
 #include <cmath>
 
 #include "cuda/atomic/memory_order.h"
+#include "cuda/atomic/row_lists.cuh"
 #include "cuda/common/dependent_launch.cuh"
 #include "cuda/plan/strategies.h"
 
@@ -54,10 +57,8 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads, kAddBlocks)
-    add_updates(const __grid_constant__ SumArgs a) {
+__device__ inline void add_all(const SumArgs& a) {
   __shared__ uint32_t counts[1 << FloatTraits<T>::kExponentBits];
-  allow_dependents();
   const Problem& p = a.p;
   const int64_t step = grid_threads();
   bool bad = false;
@@ -90,8 +91,35 @@ __global__ void __launch_bounds__(kThreads, kAddBlocks)
 }
 
 template <class T>
-__device__ inline T* place_of_cell(const SumArgs& a, int64_t cell) {
-  return reinterpret_cast<T*>(a.p.dst) + (a.plain_dst ? cell : offset_of_cell(a.p, cell));
+__global__ void __launch_bounds__(kThreads, kAddBlocks)
+    add_updates(const __grid_constant__ SumArgs a) {
+  allow_dependents();
+  add_all<T>(a);
+}
+
+__global__ void __launch_bounds__(kThreads) list_all_rows(const __grid_constant__ SumArgs a) {
+  allow_dependents();
+  list_rows(a);
+}
+
+// Rows by their lists, where these hold them all; else nothing is written, and all updates are
+// added to cells.
+template <class T>
+__global__ void __launch_bounds__(kThreads, kAddBlocks)
+    sum_rows(const __grid_constant__ SumArgs a) {
+  wait_for_launch_before();
+  allow_dependents();
+  const bool bad = is_bad(a.flag), over = a.head->overflowed != 0;
+  if (over && !bad) {
+    for (int64_t place = global_thread(); place < a.cells / a.columns; place += grid_threads())
+      a.list_counts[place] = 0;
+    return add_all<T>(a);
+  }
+  sum_lists<T>(a, bad);
+  if (!bad || !is_last_block(&a.head->call.done)) return;
+  if (a.reports) a.reporter.report_by_block();
+  __syncthreads();
+  if (threadIdx.x == 0) *a.head = {};
 }
 
 template <class T>
@@ -294,6 +322,7 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
   Number at = begin + static_cast<Number>(threadIdx.x);
   load_old(at);  // of which the launch before writes nothing
   wait_for_launch_before();
+  if (a.slots != 0 && a.head->overflowed == 0) return;
   const bool bad = is_bad(a.flag), linked = a.head->linked != 0;
   const int first = *a.first;
   bool asked = false, chained = false;
@@ -333,7 +362,7 @@ __global__ void __launch_bounds__(kThreads, kWriteBlocks)
       a.counts[of] = 0;
   }
   // What is seldom: the last block leaves the head zero.
-  if (!bad && !linked && !a.counts_by_last) return;
+  if (!bad && !linked && !a.counts_by_last && a.slots == 0) return;
   if (!is_last_block(&a.head->call.done)) return;
   if (a.counts_by_last) {
     for (int64_t of = threadIdx.x; of < a.cells / a.columns; of += kStep) a.counts[of] = 0;
@@ -358,11 +387,43 @@ bool supports(const Case& c) {
 
 int sum_words(const Problem& p) { return p.dtype == DType::float64 ? 2 : 1; }
 
+// Whether offsets of the source fit the entries of lists.
+bool has_short_offsets(const Problem& p) {
+  if (p.src == nullptr) return true;
+  int64_t last = 0;
+  for (int i = 0; i < p.walk.rank; ++i) {
+    if (p.walk.axis[i].stride[1] < 0) return false;
+    last += (p.walk.axis[i].size - 1) * p.walk.axis[i].stride[1];
+  }
+  for (int k = p.dst_keys; k < p.dst_keys + p.src_keys; ++k) {
+    if (p.keys[k].scale < 0) return false;
+    last += p.keys[k].extent * p.keys[k].scale;
+  }
+  return last <= UINT32_MAX;
+}
+
+// How long the lists of places are, so that hardly any overflows where rows are spread evenly; 0:
+// it is better to add to cells, because rows are single elements, or many to a place.
+int list_slots(const Problem& p) {
+  constexpr int64_t kMostEach = 32, kMostRows = 1 << 20;
+  const int64_t each = p.positions() / std::max<int64_t>(p.places, 1);
+  if (p.columns() < 2 || p.columns() > INT32_MAX / kThreads || p.positions() > kMostRows ||
+      p.places > 2 * p.positions() || each > kMostEach || !has_short_offsets(p))
+    return 0;
+  int slots = 16;
+  while (slots < 2 * each + 12) slots *= 2;
+  return slots;
+}
+
 double cost(const Case& c) {
   const OrderedProblem ordered = in_memory_order(c.problem);
   const Problem& p = ordered.p;
   const double updates = static_cast<double>(p.positions()) * p.columns(),
                cells = static_cast<double>(cell_count(p)), words = sum_words(p);
+  if (list_slots(p) != 0) {
+    return 2 * kLaunchNs + 3000 + static_cast<double>(p.positions()) * 0.02 +
+           (updates + 2 * cells) * p.width / (kBytesPerNs / 2);
+  }
   const double bytes = cells * 8 * words;
   const double share = static_cast<double>(ordered.places_at_once) / static_cast<double>(p.places);
   const bool cached = bytes * share <= static_cast<double>(c.device.l2_bytes) * 0.45;
@@ -387,11 +448,13 @@ void carve_zeroed(Carver& carver, SumArgs& a, int words) {
   a.sums = carver.take<unsigned long long>(a.cells * words);
   a.words = carver.take<uint32_t>(a.cells);
   a.counts = carver.take<uint32_t>(a.counted ? a.cells / a.columns : 0);
+  a.list_counts = carver.take<uint32_t>(a.slots != 0 ? a.cells / a.columns : 0);
 }
 
 void carve(Carver& carver, SumArgs& a) {
   a.first = carver.take<int>(1);
-  a.before = carver.take<uint32_t>(a.updates);
+  a.before = carver.take<uint32_t>(std::max(a.updates, a.cells / a.columns * a.slots));
+  a.lists = a.before;  // they are read before any update is linked
 }
 
 void lay_out(const Case& c, Plan& plan) {
@@ -421,6 +484,10 @@ void lay_out(const Case& c, Plan& plan) {
   }
   a.plain_dst = a.by_offset || (p.outer_count == 1 && p.dst_keys == 1 && p.free.count == 1 &&
                                 p.keys[0].scale == a.columns && (a.columns == 1 || p.row_dst == 1));
+  a.slots = list_slots(p);
+  while (1 << a.slot_bits < a.slots) ++a.slot_bits;
+  a.list_places = static_cast<int>(std::clamp<int64_t>(kThreads / a.columns, 1, kThreads));
+  if (a.slots != 0) a.list_places = std::min(a.list_places, kRowEntries / a.slots);
   const int64_t places = a.cells / a.columns;
   a.counts_by_last = a.counted && places <= kFewCounts;
   const bool side_by_side = a.columns > 1;
@@ -447,7 +514,13 @@ void lay_out(const Case& c, Plan& plan) {
 template <class T>
 void run_as(const Launch& launch, const SumLayout& layout, const SumArgs& a) {
   const auto blocks = static_cast<unsigned>(layout.blocks);
-  if (layout.simple)
+  if (a.slots != 0) {
+    const int most = 8 * launch.device.processors;
+    list_all_rows<<<blocks_for(a.p.positions(), kThreads, most), kThreads, 0, launch.stream>>>(a);
+    const int64_t groups = (a.cells / a.columns + a.list_places - 1) / a.list_places;
+    launch_dependent<sum_rows<T>>(launch, static_cast<int>(std::min<int64_t>(groups, most)),
+                                  kThreads, a);
+  } else if (layout.simple)
     add_simple_updates<T><<<blocks, kThreads, 0, launch.stream>>>(a);
   else
     add_updates<T><<<blocks, kThreads, 0, launch.stream>>>(a);
@@ -479,7 +552,7 @@ void run(const Launch& launch) {
 
 const Strategy k_sums = {
     "sums",
-    "exact fixed-point sums in global memory, one atomic addition per update, two launches",
+    "exact sums: elements in fixed point by one atomic addition each, rows by lists of them",
     supports,
     cost,
     lay_out,

@@ -21,8 +21,9 @@ inline constexpr int kLinkShift = 5;
 inline constexpr int64_t kMostUpdates = int64_t{1} << (32 - kLinkShift);
 
 struct SumHead {
-  CallHead call;    // its flag is for calls that are given no other
-  uint32_t linked;  // some cell has a word
+  CallHead call;        // its flag is for calls that are given no other
+  uint32_t linked;      // some cell has a word
+  uint32_t overflowed;  // some place got more rows than its list holds
 };
 
 struct SumArgs {
@@ -44,10 +45,20 @@ struct SumArgs {
   uint32_t* counts;  // by place
   uint32_t* before;  // by update: one more than the update linked before it, 0: none
   int most_chain;
+  // Of rows, where places list them at first (row_lists.cuh); slots 0: they do not.
+  int slots, slot_bits;   // of a list, a power of two
+  int list_places;        // that a block takes at a time
+  uint32_t* list_counts;  // by place, zero between calls
+  uint32_t* lists;        // by place, offsets of rows in the source
   Flag* flag;
   bool reports;  // bad keys, by the reporter
   KeyReporter reporter;
 };
+
+template <class T>
+__device__ inline T* place_of_cell(const SumArgs& a, int64_t cell) {
+  return reinterpret_cast<T*>(a.p.dst) + (a.plain_dst ? cell : offset_of_cell(a.p, cell));
+}
 
 template <class T>
 inline constexpr int kSumWordsOf = sizeof(T) == 8 ? 2 : 1;

@@ -1,4 +1,4 @@
-// Strategy lists: sums and means of rows, and products, in two launches. One lists the positions
+// Strategy lists: products of elements and rows, in two launches. One lists the positions
 // that come to each place, one folds the rows of every list.
 #include "cuda/lists/lists.cuh"
 
@@ -57,8 +57,7 @@ bool supports(const Case& c) {
       p.dtype < DType::float16 || !fits_problem(c.transfer, c.canonical) || p.positions() == 0 ||
       p.places == 0 || list_slots(p) == 0)
     return false;
-  const bool sums = p.reduce == Reduce::add || p.reduce == Reduce::mean;
-  return p.reduce == Reduce::mul || (sums && p.dtype < DType::complex64 && p.columns() > 1);
+  return p.reduce == Reduce::mul;
 }
 
 double cost(const Case& c) {
@@ -109,10 +108,7 @@ void run(const Launch& launch) {
   const int blocks = blocks_for(a.p.positions(), kThreads, 16 * launch.device.processors);
   list_positions<<<blocks, kThreads, 0, launch.stream>>>(
       a.p, a.by_offset, static_cast<uint32_t>(a.slots), a.counts, a.lists, a.flag);
-  if (a.p.reduce == Reduce::mul)
-    fold_listed_products(launch, a);
-  else
-    fold_listed_sums(launch, a);
+  fold_listed_products(launch, a);
   check_launch("lists");
 }
 

@@ -1,6 +1,6 @@
 // Every place lists the positions that come to it, by one atomic operation each; then the rows of a
-// list are folded, a thread for each place and column. A place that gets more than its list holds
-// is left to a whole block, which looks through all keys for it.
+// list are sorted and folded in order, a thread for each place and column. A place that gets more
+// than its list holds is left to a whole block, which looks through all keys for it.
 #pragma once
 
 #include "cuda/common/dependent_launch.cuh"
@@ -58,31 +58,12 @@ __device__ inline typename Fold::Acc fold_positions(const ListArgs& a, const Fol
   return acc;
 }
 
-// Adds the same to an accumulator that is never inconclusive.
-template <class Fold>
-__device__ __noinline__ static void add_exactly(const ListArgs& a, const Fold& fold,
-                                                const uint32_t* positions, int count,
-                                                int64_t column, typename Fold::Long& sum) {
-  using Stored = typename Fold::Stored;
-  const int64_t from = a.columns == 1 ? 0 : column_at(a.p, column).src;
-  for (int i = 0; i < count; ++i)
-    fold.add(sum, load_value<Stored>(a.p, decode_src(a.p, positions[i]) + from));
-}
-
 template <class Fold>
 __device__ inline void fold_list(const ListArgs& a, const Fold& fold, const uint32_t* positions,
                                  int count, int64_t column, typename Fold::Stored* at) {
   using Stored = typename Fold::Stored;
-  const Stored old = *at;
   Stored out;
-  if (!fold.finish(fold_positions(a, fold, positions, count, column), old, count, out)) {
-    if constexpr (Fold::kRepairs) {
-      typename Fold::Long sum;
-      add_exactly(a, fold, positions, count, column, sum);
-      out = fold.finish_long(sum, old, count);
-    }
-  }
-  *at = out;
+  if (fold.finish(fold_positions(a, fold, positions, count, column), *at, count, out)) *at = out;
 }
 
 __device__ inline int64_t place_of_position(const ListArgs& a, bool simple, int64_t position) {
@@ -181,29 +162,17 @@ __device__ __noinline__ static void fold_long(const ListArgs& a, const Fold& fol
         __syncthreads();
         for (int g = 0; at != nullptr && g < groups && chunk + g < chunks; ++g) {
           const Partial next = partials[g * width + lane];
-          if constexpr (Fold::kOrdered) {
-            if (first) {
-              total = fold.first_chunk(next, *at);
-              first = false;
-              continue;
-            }
-          }
-          fold.merge(total, next);
+          if (first)
+            total = fold.first_chunk(next, *at);
+          else
+            fold.merge(total, next);
+          first = false;
         }
         __syncthreads();
       }
     });
     Stored out;
-    const bool left = at != nullptr && !fold.finish_partial(total, *at, count, out);
-    if (at != nullptr && !left) *at = out;
-    if constexpr (Fold::kRepairs) {
-      if (!__syncthreads_or(left)) continue;
-      typename Fold::Long sum;
-      for_each_found(a, place, buffer, [&](const uint32_t* positions, int found) {
-        if (left) add_exactly(a, fold, positions, found, column, sum);
-      });
-      if (left) *at = fold.finish_long(sum, *at, count);
-    }
+    if (at != nullptr && fold.finish_partial(total, *at, count, out)) *at = out;
     __syncthreads();
   }
 }
@@ -213,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     fold_lists(const __grid_constant__ ListArgs a, const __grid_constant__ Fold fold) {
   using Stored = typename Fold::Stored;
   __shared__ uint32_t entries[kListEntries];
-  __shared__ uint32_t sorted[Fold::kOrdered ? kListEntries : 1];
+  __shared__ uint32_t sorted[kListEntries];
   __shared__ uint32_t counts[kThreads];
   const auto slots = static_cast<uint32_t>(a.slots);
   const int thread = static_cast<int>(threadIdx.x);
@@ -237,25 +206,22 @@ __global__ void __launch_bounds__(kThreads, 4)
         entries[i] = a.lists[first * a.slots + i];
     }
     __syncthreads();
-    if constexpr (Fold::kOrdered) {
-      for (int i = thread; i < here * a.slots; i += kThreads) {
-        const uint32_t count = counts[i >> a.slot_bits];
-        if (count > slots || (static_cast<uint32_t>(i) & (slots - 1)) >= count) continue;
-        const int list = i >> a.slot_bits << a.slot_bits;
-        int at = list;
-        for (uint32_t k = 0; k < count; ++k) at += entries[list + k] < entries[i] ? 1 : 0;
-        sorted[at] = entries[i];
-      }
-      __syncthreads();
+    for (int i = thread; i < here * a.slots; i += kThreads) {
+      const uint32_t count = counts[i >> a.slot_bits];
+      if (count > slots || (static_cast<uint32_t>(i) & (slots - 1)) >= count) continue;
+      const int list = i >> a.slot_bits << a.slot_bits;
+      int at = list;
+      for (uint32_t k = 0; k < count; ++k) at += entries[list + k] < entries[i] ? 1 : 0;
+      sorted[at] = entries[i];
     }
-    const uint32_t* positions = Fold::kOrdered ? sorted : entries;
+    __syncthreads();
     const auto cells = static_cast<int>(here * a.columns);
     for (int i = thread; i < cells; i += kThreads) {
       const auto place = static_cast<int>(a.p.column_divider.quotient(static_cast<uint32_t>(i)));
       const uint32_t count = counts[place];
       if (count == 0 || count > slots) continue;
       const int64_t column = i - place * a.columns;
-      fold_list(a, fold, positions + (place << a.slot_bits), static_cast<int>(count), column,
+      fold_list(a, fold, sorted + (place << a.slot_bits), static_cast<int>(count), column,
                 element_of<Stored>(a, first + place, column));
     }
     if (!overflowed) continue;
@@ -278,8 +244,7 @@ void launch_fold_lists(const Launch& launch, const ListArgs& a, const Fold& fold
       a, fold);
 }
 
-// By type, each in a file of its own to keep builds short.
-void fold_listed_sums(const Launch& launch, const ListArgs& a);
+// By type, in a file of its own to keep builds short.
 void fold_listed_products(const Launch& launch, const ListArgs& a);
 
 }  // namespace sow::detail::cuda
