@@ -93,7 +93,8 @@ struct PartRanks {
 };
 
 // Steps of 16 bytes per lane, several in flight. In place, a pack with some of its elements chosen
-// is read and written whole: the memory behind the cache does no less for a part of a sector.
+// is read and written whole: the memory behind the cache does no less for a part of a sector. Where
+// values are there without a rank, all packs are read before the mask is known.
 template <class Unit, bool Ranked>
 struct Blend {
   static constexpr int V = 16 / sizeof(Unit);
@@ -107,6 +108,7 @@ struct Blend {
   int here;  // positions of the part
   Unit* dst;
   const Unit* base;
+  bool loads;  // the base, before the mask
   Units values[kBatch];
 
   __device__ Blend(const MaskProblem& problem, int64_t begin)
@@ -114,7 +116,8 @@ struct Blend {
         first(begin),
         here(static_cast<int>(min(p.mask_count - begin, static_cast<int64_t>(kMaskPart)))),
         dst(reinterpret_cast<Unit*>(p.dst) + begin),
-        base(p.base == nullptr ? dst : reinterpret_cast<const Unit*>(p.base) + begin) {}
+        base(p.base == nullptr ? dst : reinterpret_cast<const Unit*>(p.base) + begin),
+        loads(p.base != nullptr || p.side == MaskSide::skip) {}
 
   __device__ static int element(int step) {
     return (step * 32 + static_cast<int>(threadIdx.x) % 32) * V;
@@ -135,7 +138,7 @@ struct Blend {
     for (int b = 0; b < kBatch; ++b) {
       const int e = element(step + b);
       bits[b] = ranks.at<V>(e, rank[b]);
-      if (in_place && e + V <= here && bits[b] != 0 && bits[b] != kAll) {
+      if (!loads && e + V <= here && bits[b] != 0 && bits[b] != kAll) {
         values[b] = *reinterpret_cast<const Units*>(base + e);
       }
     }
@@ -225,9 +228,8 @@ __global__ void __launch_bounds__(kThreads)
   if (part >= parts) return;
   const int64_t first = part * kMaskPart;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool loads = p.base != nullptr;
   Blended blend(p, first);
-  if (loads) blend.load_base(0);  // does not wait for the mask
+  if (blend.loads) blend.load_base(0);
   wait_for_launch_before();
   PartRanks ranks;
   if (is_bad(known.flag))
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t base_rank = known.part != nullptr ? rank_of_part(known, part) : 0;
   ranks.before = scan_warp(__popc(ranks.bits)) - __popc(ranks.bits);
   for (int step = 0; step < Blended::kSteps; step += Blended::kBatch) {
-    if (loads && step > 0) blend.load_base(step);
+    if (blend.loads && step > 0) blend.load_base(step);
     blend.run(step, base_rank, ranks);
   }
 }
@@ -321,12 +323,17 @@ struct Choosing {
   bool scanned;
 
   template <auto kernel, class... Args>
-  void start(int64_t warps, const Args&... args) const {
-    const int blocks = blocks_for(warps, kThreads / 32);
+  void start(int blocks, int threads, const Args&... args) const {
     if (scanned)
-      launch_dependent<kernel>(launch, blocks, kThreads, args...);
+      launch_dependent<kernel>(launch, blocks, threads, args...);
     else
-      kernel<<<blocks, kThreads, 0, launch.stream>>>(args...);
+      kernel<<<blocks, threads, 0, launch.stream>>>(args...);
+  }
+  // Warps that know nothing of each other: few of them are spread over the processors.
+  template <auto kernel, class... Args>
+  void start_warps(int64_t warps, const Args&... args) const {
+    const int threads = warps < int64_t{launch.device.processors} * 8 ? 64 : kThreads;
+    start<kernel>(blocks_for(warps, threads / 32), threads, args...);
   }
 
   template <int W>
@@ -334,15 +341,15 @@ struct Choosing {
     const int64_t parts = (p.mask_count + kMaskPart - 1) / kMaskPart;
     if (p.side == MaskSide::destination) {
       const int64_t pairs = (parts + 1) / 2;
-      return start<compress_pairs<W>>(pairs, p, pairs, ranks);
+      return start_warps<compress_pairs<W>>(pairs, p, pairs, ranks);
     }
     const bool by_rank = p.side == MaskSide::source && p.src != nullptr && p.rank_stride == 1;
-    if (!by_rank) return start<choose_dense<W, false>>(parts, p, parts, int64_t{0}, ranks);
+    if (!by_rank) return start_warps<choose_dense<W, false>>(parts, p, parts, int64_t{0}, ranks);
     const int64_t whole = p.mask_count / kMaskPart;
     if (p.base == nullptr)
-      start<expand_parts<W, true>>(whole, p, whole, ranks);
+      start_warps<expand_parts<W, true>>(whole, p, whole, ranks);
     else
-      start<expand_parts<W, false>>(whole, p, whole, ranks);
+      start_warps<expand_parts<W, false>>(whole, p, whole, ranks);
     if (whole < parts)
       choose_dense<W, true><<<1, kThreads, 0, launch.stream>>>(p, parts, whole, ranks);
   }
@@ -368,10 +375,10 @@ void run(const Launch& launch) {
   with_width(p.width, [&](auto w) {
     constexpr int W = decltype(w)::value;
     const Choosing choosing{launch, p, ranks, scanned};
-    if (can_be_dense(p) && !one_tile.yes)
+    if (can_be_dense(p) && (!one_tile.yes || p.side == MaskSide::skip))
       choosing.dense<W>();
     else
-      choosing.start<choose_strided<W>>(tiles * (kThreads / 32), p, tiles, ranks, one_tile);
+      choosing.start<choose_strided<W>>(blocks_for(tiles, 1), kThreads, p, tiles, ranks, one_tile);
   });
   check_launch("mask");
 }
