@@ -60,8 +60,8 @@ struct MaskReporter;
 void scan_mask(const MaskProblem& problem, const MaskRanks& ranks, ScanHead* head,
                const MaskReporter* reporter, cudaStream_t stream);
 
-// Where somebody has counted the mask of the Transfer already and kept what was found
-// (count_true.h), that; otherwise `ranks`, and then they are to be filled.
+// What was kept when somebody counted the mask of the Transfer (count_true.h); null where nobody
+// did.
 MaskRanks kept_ranks(const Transfer& transfer, int64_t tiles);
 
 }  // namespace sow::detail::cuda
