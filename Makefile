@@ -1,6 +1,6 @@
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel docs peers format lint clean test-gpu test-jax bench-gpu
+.PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel docs peers format lint clean test-gpu test-jax bench-gpu tune-gpu
 
 help:
 	@echo "make demo         install what is missing, build, and run every example"
@@ -8,7 +8,8 @@ help:
 	@echo "make test-long    the same with ten times the random problems and longer fuzzing"
 	@echo "make test-gpu     the tests of the CUDA backend, on a machine with a GPU (PYTHON names the interpreter)"
 	@echo "make test-jax     the tests inside of JAX on its oldest supported, a middle and its newest version"
-	@echo "make bench-gpu    the race on this machine's GPU, beside PyTorch, JAX and CuPy"
+	@echo "make bench-gpu    the race on this machine's GPU, beside PyTorch, JAX and CuPy (ARGS=--grid: the whole grid)"
+	@echo "make tune-gpu     what each strategy costs on this machine's GPU, and which choices of the planner cost too much"
 	@echo "make build        the library and its examples, into build/release"
 	@echo "make python       build the Python package and install it into .venv"
 	@echo "make wheel        an sdist and a wheel for each Python found, into dist/, each tried in an empty environment"
@@ -49,7 +50,11 @@ test-jax: python
 	@scripts/test_jax
 
 bench-gpu:
-	@scripts/bench_gpu
+	@scripts/bench_gpu $(ARGS)
+
+tune-gpu:
+	@scripts/build_gpu
+	@SOW_CUDA_LIBRARY=build/gpu/libsow_cuda.so build/gpu/bench_gpu/gpu_tune
 
 bench bench-quick: python peers
 	@cd bench && ../.venv/bin/python -m race --out ../build/bench $(if $(filter bench-quick,$@),--quick)

@@ -20,7 +20,7 @@ from typing import Any
 from . import behind, look, machine, report, table
 from .cases import Case, all_cases
 from .contender import ISAS, Contender
-from .device_cases import PEERS, device_cases, device_grid
+from .device_cases import PEERS, SAMPLE_MOST, SAMPLED, device_cases, device_grid
 from .grid import sample
 from .peers import NAMES, TITLES
 from .run import DEVICE, FULL, QUICK, Budget, Race, is_crossed
@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", metavar="PATTERN", action="append", default=[],
                         help="only cases whose name or group contains this; * and ? stand for anything; several are united; --list shows what is left")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the arrays lie")
-    parser.add_argument("--sample", type=int, metavar="N", help="only so many cases of the grid, the same on every machine; on a GPU the grid is raced only when asked for")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many cases of the grid, the same on every machine")
+    parser.add_argument("--grid", action="store_true", help=f"on a GPU the whole grid, and not {SAMPLED} cases of it")
     parser.add_argument("--isa", choices=tuple(ISAS), default="", help="hold every library to an instruction set")
     parser.add_argument("--peers", metavar="NAMES", default="",
                         help=f"who takes part beside sow, separated by commas (default: all of {', '.join(OTHERS)} that are installed)")
@@ -119,8 +120,9 @@ def start(names: list[str], options: argparse.Namespace, contenders: list[Conten
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
     on_device = options.device == "cuda"
     cases = device_cases() if on_device else all_cases(options.quick, options.threads)
-    if on_device and (options.only or options.sample is not None or options.list):
-        cases += device_grid()
+    if on_device:
+        whole = options.only or options.sample is not None or options.list or options.grid
+        cases += device_grid() if whole else sample(list(device_grid()), SAMPLED, SAMPLE_MOST)
     if not options.only:
         return cases
 
@@ -151,7 +153,8 @@ def chosen_names(options: argparse.Namespace) -> list[str]:
 def race(options: argparse.Namespace) -> int:
     cases, names = chosen_cases(options), chosen_names(options)
     if options.sample is not None:
-        cases = sample([case for case in cases if is_crossed(case)], options.sample)
+        most = {"most": SAMPLE_MOST} if options.device == "cuda" else {}
+        cases = sample([case for case in cases if is_crossed(case)], options.sample, **most)
     if options.list:
         print("\n".join(f"{case.group:45}{case.name}" for case in cases))
         return 0
@@ -223,8 +226,11 @@ def run(options: argparse.Namespace) -> int:
     if options.document:
         last = json.loads((options.out / "race.json").read_text())
         if behind.of_grid(last["results"]):
-            behind.document(last, options.document)
-        if any(not result["case"]["group"].startswith("grid") for result in last["results"]):
+            behind.document(last, options.document, report.machine_line(last))
+            if last.get("device"):
+                report.document_heat(last, options.document)
+        of_table = any(not result["case"]["group"].startswith("grid") for result in last["results"])
+        if of_table and report.has_marks(last, options.document):
             report.document(last, options.document)
         return 0
     return race(options)

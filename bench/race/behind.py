@@ -6,7 +6,7 @@ import math
 import pathlib
 from typing import Any
 
-from . import report, table
+from . import table
 from .peers import TITLES
 
 Result = dict[str, Any]
@@ -15,6 +15,21 @@ GOAL = 0.9  # of the best peer's speed: no case should be under it
 
 def of_grid(results: list[Result]) -> list[Result]:
     return [result for result in results if result["case"]["group"].startswith("grid") and result["ratio"]]
+
+
+def deterministic(result: Result) -> float | None:
+    """How many times faster than PyTorch's deterministic mode, where it takes the case."""
+    times = result["seconds"]
+    return float(times["torch_deterministic"] / times["sow"]) if {"torch_deterministic", "sow"} <= times.keys() else None
+
+
+def deterministic_words(results: list[Result]) -> str:
+    ratios = [ratio for ratio in map(deterministic, of_grid(results)) if ratio]
+    if not ratios:
+        return ""
+    return (f"Beside PyTorch's deterministic mode, where it takes the case: {len(ratios)} cases, "
+            f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} times its speed in the geometric mean, "
+            f"behind in {sum(ratio < 1 for ratio in ratios)}, lowest {min(ratios):.2f}.")
 
 
 def mean(results: list[Result]) -> float:
@@ -82,12 +97,20 @@ def write(run: dict[str, Any], folder: pathlib.Path) -> str:
              f"{sum(result['ratio'] < GOAL for result in slow)}: {folder / 'behind.md'}"]
     words += [f"  {result['ratio']:.2f}  {result['case']['name']}  ({TITLES[result['best_peer']]}; {table.strategy(result)})"
               for result in slow[:40]]
+    if deterministic_words(found):
+        words.insert(1, deterministic_words(found))
     return "\n".join(words + ([f"  and {len(slow) - 40} more"] if len(slow) > 40 else []))
 
 
-def document(run: dict[str, Any], page: pathlib.Path) -> None:
-    """Puts the summary between the marks of a page."""
-    begin, end = "<!-- the grid -->\n", "<!-- end of the grid -->\n"
+def document(run: dict[str, Any], page: pathlib.Path, machine: str) -> None:
+    """Puts the summary between the marks of a page; of a GPU's grid what is behind as well."""
+    device = run.get("device", "")
+    grid = "the grid on a GPU" if device else "the grid"
+    begin, end = f"<!-- {grid} -->\n", f"<!-- end of {grid} -->\n"
     before, rest = page.read_text().split(begin)
-    words = report.machine_line(run) + "\n\n" + summary(run["results"])
+    words = machine + "\n\n" + summary(run["results"])
+    if device:
+        words += "\n" + deterministic_words(run["results"]) + (
+            "\n\n![How many times faster sow is than the best of the others, over the grid](pictures/gpu-grid.svg)\n\n"
+            "![The same beside PyTorch's deterministic mode](pictures/gpu-grid-deterministic.svg)") + "\n\nWhat is behind:\n\n" + listing(run["results"])
     page.write_text(before + begin + "\n" + words + "\n" + end + rest.split(end)[1])

@@ -8,7 +8,9 @@ from typing import Any
 from .cases import BYTES, INDEX_BYTES, Case, along, diagonal, masked, product, rows
 from .grid import moves, shapes, words
 
-PEERS = ("sow", "torch", "jax", "cupy")
+PEERS = ("sow", "torch", "torch_deterministic", "jax", "cupy")
+SAMPLED = 60  # cases of the grid that are raced unless the whole of it is asked for
+SAMPLE_MOST = 10_000_000  # updates of the largest among them
 
 
 def cache(name: str, shape: tuple[int, ...], items: int, axis: int, **more: Any) -> Case:
@@ -62,7 +64,7 @@ def elements(own: dict[str, Any]) -> Iterator[Case]:
     yield rows("elements assign 2^26 to 2^24", n, 1, 1 << 24, "assign", limit=3.0e-3, **own)
     yield rows("elements add f16 2^26 to 1024", n, 1, 1024, "add", dtype="float16", limit=0.5e-3, **own)
     # JAX and CuPy take 2.2 s for 1024 places (H200, 2026-11-15), and longer the fewer there are.
-    yield rows("elements add f16 2^26 to 8", n, 1, 8, "add", dtype="float16", limit=0.5e-3, peers=("sow", "torch"), **own)
+    yield rows("elements add f16 2^26 to 8", n, 1, 8, "add", dtype="float16", limit=0.5e-3, peers=PEERS[:3], **own)
 
 
 # What the grid varies: one thing at a time away from sums of float32 with uniform keys.
@@ -71,7 +73,7 @@ GRID_MIDDLE = (100_000, 10_000_000)  # where types, reductions and indices are v
 
 
 def device_grid() -> Iterator[Case]:
-    """Every shape of the grid in sizes from 10^3 to 10^8, beside PyTorch alone: the others take minutes to compile it."""
+    """Every shape of the grid in sizes from 10^3 to 10^8."""
     for size in (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000):
         changes = [("add", "float32", "uniform")]
         if size in GRID_MIDDLE:
@@ -80,11 +82,12 @@ def device_grid() -> Iterator[Case]:
             changes += [("add", "float32", index) for index in ("zipf", "sorted", "one")]
         for where, build in shapes(size):
             for reduce, dtype, index in changes:
+                # JAX and CuPy add half floats by compare-and-swap, seconds of it where many meet.
+                few = dtype in ("float16", "bfloat16") or (index == "one" and size > 100_000)
                 yield build(words(where, size, reduce, dtype, index, 0), reduce, group=f"grid, {where}", x=size, dtype=dtype,
-                            index=index, peers=("sow", "torch"))
+                            index=index, peers=PEERS[:3] if few else PEERS)
         for where, build in moves(size):
-            yield build(words(where, size, "assign", "float32", "uniform", 0), "assign", group=f"grid, {where}", x=size,
-                        peers=("sow", "torch"))
+            yield build(words(where, size, "assign", "float32", "uniform", 0), "assign", group=f"grid, {where}", x=size, peers=PEERS)
 
 
 def device_cases() -> list[Case]:
@@ -94,7 +97,7 @@ def device_cases() -> list[Case]:
         found.append(along(f"put_along_axis_ {reduce} 8192x32768, 2048 a row", (8192, 32768), (8192, 2048), 1, reduce,
                            limit=0.8e-3, **own))
     found.append(diagonal("diagonal_scatter 64x4096x4096", (64, 4096, 4096), limit=2.06e-3, **own))
-    small: dict[str, Any] = {**own, "goals": (("torch", 1.0),), "peers": ("sow", "torch")}
+    small: dict[str, Any] = {**own, "goals": (("torch", 1.0),), "peers": PEERS[:3]}
     found.append(rows("1000 elements add, whole calls", 1000, 1, 1000, "add", **small))
     found.append(rows("1000 elements assign, whole calls", 1000, 1, 1000, "assign", **small))
     found.append(masked("1000 elements masked_scatter_, whole calls", (1000,), (1000,), 0.5, True, **small))

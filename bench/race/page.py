@@ -135,7 +135,7 @@ def totals(results: list[Result]) -> str:
     return '<div class="sums">' + "".join(f"<div><b>{number}</b>{words}</div>" for number, words in parts) + "</div>"
 
 
-def page(machine: str, results: list[Result], drawn: dict[str, str]) -> str:
+def page(machine: str, results: list[Result], drawn: dict[str, str], heat: dict[str, str] | None = None) -> str:
     peers = table.peers_of(results)
     tables = "".join(f"<h2>{escape(name)}</h2>{html_table(members, peers)}" for name, members in sections(results).items())
     figures = "".join(f"<figure>{picture}</figure>" for picture in drawn.values())
@@ -143,6 +143,7 @@ def page(machine: str, results: list[Result], drawn: dict[str, str]) -> str:
         figures = f'<h2>How time grows</h2><div class="figures">{figures}</div>'
     elif not pictures.available():
         figures = "<p class='muted'>Pictures of growth are drawn where matplotlib is installed.</p>"
+    glance = "".join(f"<figure>{picture}</figure>" for picture in (heat or {}).values())
     folded = " A name opens the plan: how sow did it." if any(result.get("explain") for result in results) else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>sow: the race</title>
@@ -154,6 +155,7 @@ def page(machine: str, results: list[Result], drawn: dict[str, str]) -> str:
 bytes a case must move over the speed of a plain copy beside it. sow's results are exact sums, the same bits on any number of
 threads, with every index checked.</p>
 <p>Green is ahead, orange behind, grey within 5%. Headings sort; times tell more when pointed at.{folded}</p>
+{glance}
 {tables}
 {figures}
 <script>{SCRIPT}</script></body></html>

@@ -189,6 +189,47 @@ def floor_picture(results: list[Result]) -> str:
                 paint=lambda found: PART)
 
 
+def change_of(case: dict[str, Any]) -> str:
+    """What a case of the grid changes from its middle, sums of float32 by uniform keys: the column of a heat map."""
+    size = f"10^{round(math.log10(case['x']))}"
+    words = [case["reduce"] if case["reduce"] not in ("add", "assign") or (case["reduce"] == "assign" and case["kind"] not in ("masked", "gather"))
+             else "", case["dtype"] if case["dtype"] != "float32" else "", case["index"] if case["index"] != "uniform" else ""]
+    return " ".join([size, *filter(None, words)])
+
+
+def heat_picture(results: list[Result], ratio: Any, against: str) -> str:
+    """A cell for every shape and change: the deeper, the further from 1; green is for what is ahead alone."""
+    cells: dict[tuple[str, str], Result] = {}
+    for result in results:
+        if result["case"]["group"].startswith("grid") and ratio(result):
+            cells[result["case"]["group"].partition(", ")[2], change_of(result["case"])] = result
+    if not cells:
+        return ""
+    rows = list(dict.fromkeys(shape for shape, _ in cells))
+    # Sizes first, then what else is changed.
+    columns = sorted({change for _, change in cells}, key=lambda change: (" " in change, change.partition(" ")[2], change))
+    drawn, axes = figure(1.9 + 0.36 * len(columns), 1.1 + 0.24 * len(rows))
+    hover: dict[str, str] = {}
+    for (shape, change), result in cells.items():
+        x, y, found = columns.index(change), rows.index(shape), float(ratio(result))
+        depth = 0.25 + 0.75 * min(abs(math.log(found)) / math.log(8), 1.0)
+        box = axes.barh(y, 0.94, left=x - 0.47, height=0.9, color=colour(found), alpha=depth if colour(found) != EVEN else 0.35)
+        box[0].set_gid(f"cell-{len(hover)}")
+        hover[f"cell-{len(hover)}"] = f"{result['case']['name']}: {times(found)}, sow {timed(result['seconds']['sow'])}"
+        axes.text(x, y, f"{found:.0f}" if found >= 9.95 else f"{found:.1f}", ha="center", va="center", fontsize=6.5, color=INK)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=7.5)
+    axes.set_yticks(range(len(rows)), rows, fontsize=8)
+    axes.tick_params(length=0)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    drawn.suptitle(f"How many times faster sow is than {against}, over the grid", x=0.01, ha="left", fontsize=10, color=INK)
+    drawn.text(0.01, -0.01, "green: faster; grey: within 5%; orange: slower; the deeper, the further from 1", color=MUTED, fontsize=8.5,
+               va="top")
+    return finish(drawn, hover)
+
+
 ALONG = {"size": "elements", "row length": "elements of a row", "places": "places", "threads": "threads"}
 
 

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from . import page, pictures, table
+from . import behind, page, pictures, table
 from .peers import TITLES
 
 Result = dict[str, Any]
@@ -55,6 +55,12 @@ def ratio_pictures(results: list[Result]) -> dict[str, str]:
     return {"ratio": pictures.ratio_picture(raced), "floor": pictures.floor_picture(raced)}
 
 
+def heat_pictures(results: list[Result]) -> dict[str, str]:
+    """The grid of a GPU at a glance: beside the best of the others, and beside PyTorch's deterministic mode."""
+    return {"grid": pictures.heat_picture(results, lambda result: result["ratio"], "the best of the others"),
+            "grid, deterministic": pictures.heat_picture(results, behind.deterministic, "PyTorch's deterministic mode")}
+
+
 def drawn(results: list[Result], which: Callable[[list[Result]], dict[str, str]]) -> dict[str, str]:
     """Pictures by name; none where matplotlib is not installed."""
     return {name: picture for name, picture in which(results).items() if picture} if pictures.available() else {}
@@ -65,14 +71,30 @@ def all_pictures(results: list[Result]) -> dict[str, str]:
 
 
 def file_of(picture: str, device: str = "") -> str:
-    return ("gpu-" if device else "") + picture.replace(": ", "-").replace(" ", "_").replace("^", "") + ".svg"
+    return ("gpu-" if device else "") + picture.replace(": ", "-").replace(", ", "-").replace(" ", "_").replace("^", "") + ".svg"
+
+
+def document_heat(run: dict[str, Any], target: pathlib.Path) -> None:
+    """The pictures that behind.document names, beside the page."""
+    folder = target.parent / "pictures"
+    folder.mkdir(exist_ok=True)
+    for name, picture in drawn(run["results"], heat_pictures).items():
+        (folder / file_of(name, run["device"])).write_text(picture)
+
+
+def marks(run: dict[str, Any]) -> tuple[str, str]:
+    race = "the race on a GPU" if run.get("device") else "the race"
+    return f"<!-- {race} -->\n", f"<!-- end of {race} -->\n"
+
+
+def has_marks(run: dict[str, Any], target: pathlib.Path) -> bool:
+    return marks(run)[0] in target.read_text()
 
 
 def document(run: dict[str, Any], target: pathlib.Path) -> None:
     """Puts the table of a run between the marks of a page, and its pictures beside it."""
     device = run.get("device", "")
-    race = "the race on a GPU" if device else "the race"
-    begin, end = f"<!-- {race} -->\n", f"<!-- end of {race} -->\n"
+    begin, end = marks(run)
     words = target.read_text()
     before, rest = words.split(begin)
     after = rest.split(end)[1]
@@ -95,4 +117,7 @@ def write(run: dict[str, Any], folder: pathlib.Path) -> None:
     (folder / "race.md").write_text(machine_line(run) + "\n\n" + table.markdown(results))
     for name, picture in drawn(results, all_pictures).items():
         (folder / file_of(name)).write_text(picture)
-    (folder / "race.html").write_text(page.page(machine_line(run), results, drawn(results, growth_pictures)))
+    heat = drawn(results, heat_pictures) if run.get("device") else {}
+    for name, picture in heat.items():
+        (folder / file_of(name, run["device"])).write_text(picture)
+    (folder / "race.html").write_text(page.page(machine_line(run), results, drawn(results, growth_pictures), heat))

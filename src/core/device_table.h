@@ -31,11 +31,16 @@ struct DeviceTable {
   void (*run_plan)(const Transfer& transfer, const DevicePlan& plan, int device) = nullptr;
   std::string (*describe_plan)(const DevicePlan& plan) = nullptr;
   bool (*same_plan)(const DevicePlan& a, const DevicePlan& b) = nullptr;
-  // How many bytes of a row-major mask are nonzero; waits for the answer.
-  int64_t (*count_true)(const void* mask, int64_t count, int device) = nullptr;
+  // How many bytes of a row-major mask are nonzero; waits for the answer. What is found on the way
+  // goes into `ranks`, of mask_ranks_bytes, unless that is null.
+  int64_t (*count_true)(const void* mask, int64_t count, void* ranks, int device) = nullptr;
+  // Null where nothing is kept of a count.
+  size_t (*mask_ranks_bytes)(int64_t count) = nullptr;
   // Writes the flat positions of those bytes, in order, into an `out` with room for all of them;
   // null where the device has no such way.
   void (*true_positions)(const void* mask, int64_t count, int64_t* out, int device) = nullptr;
+  // Writes their coordinates from what a count has kept, an int64 for each dimension of `shape`.
+  void (*true_coordinates)(void* ranks, const Dims& shape, int64_t* out, int device) = nullptr;
   // Runs an elementwise operation (transfer/map.h).
   void (*map)(const Map& map, int device) = nullptr;
   // Runs the gradients of an indexed scatter at once, into a destination of so many elements;

@@ -72,6 +72,9 @@ struct Transfer {
   // Of a destination by rank, on the CPU: the places after the last true's, up to rank_limit,
   // become zero.
   bool clear_rest = false;
+  // What counting the mask has left on the device (DeviceTable::count_true), if anything: then it
+  // is not read again.
+  void* mask_ranks = nullptr;
   // Out of place under a mask: false places take this (same strides rule); null: they are kept.
   Operand base;
 };

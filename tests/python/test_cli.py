@@ -151,6 +151,12 @@ def test_race_page_and_pictures(tmp_path):
     assert 'name="viewport"' in text and "2 times slower than NumPy" in text and 'class="ahead"' not in text
     picture = pictures.ratio_picture(results)
     assert "var(--behind)" in picture and "<title>a &lt;case>: sow 2 ms, NumPy 1 ms, 0.50×" in picture and "prefers-color-scheme: dark" in picture
+    grid = {**case, "name": "a cell", "group": "grid, rows of 7", "x": 1000, "reduce": "add", "dtype": "float32", "index": "uniform"}
+    cells = [{**results[0], "case": grid}, {**results[0], "case": {**grid, "x": 10_000}, "ratio": 3.0}]
+    heat = pictures.heat_picture(cells, lambda result: result["ratio"], "the others")
+    assert heat.count("<title>a cell") == 2 and ">rows of 7<" in heat and ">10^3<" in heat
+    behind = pictures.heat_picture(cells[:1], lambda result: result["ratio"], "the others")
+    assert "var(--ahead)" in heat and "fill: var(--ahead)" not in behind and "var(--behind)" in behind
     series = {"sow": [(1.0, 2e-9), (2.0, 1e-9)], "floor": [(1.0, 1e-9), (2.0, 1e-9)]}
     grown = pictures.lines("rows", "threads", series)
     assert ">threads<" in grown and ">1 ns<" in grown and "1.41" not in grown

@@ -2,4 +2,4 @@
 
 NAMES = ("sow", "torch", "numpy", "jax", "paddle", "tensorflow")
 TITLES = {"sow": "sow", "torch": "PyTorch", "numpy": "NumPy", "jax": "JAX", "paddle": "Paddle", "tensorflow": "TensorFlow",
-          "cupy": "CuPy"}
+          "cupy": "CuPy", "torch_deterministic": "PyTorch, deterministic"}

@@ -40,14 +40,8 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < V; ++k) value[s].at[k] = e + k < here ? from[e + k] : Unit{};
   }
   const uint32_t bits = a.ranks.bits[part * 32 + lane];
-  const int64_t tile_part = part / kTileParts * kTileParts;
-  const int in_tile = lane < part - tile_part ? a.ranks.part[tile_part + lane] : 0;
-  const int64_t base = rank_of_tile(a.ranks, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
-  int inclusive = __popc(bits);
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
+  const int64_t base = rank_of_part(a.ranks, part);
+  const int inclusive = scan_warp(__popc(bits));
   const int before = inclusive - __popc(bits), total = __shfl_sync(~0u, inclusive, 31);
 #pragma unroll
   for (int s = 0; s < kSteps; ++s) {
@@ -75,11 +69,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // Values that no true asked for have no gradient.
 template <int W>
-__global__ void __launch_bounds__(kThreads)
-    clear_values(const __grid_constant__ SplitArgs a, int64_t tiles) {
-  int64_t trues = rank_of_tile(a.ranks, tiles - 1);
-  for (int i = 0; i < kTileParts; ++i) trues += a.ranks.part[(tiles - 1) * kTileParts + i];
-  for (int64_t i = trues + global_thread(); i < a.p.rank_limit; i += grid_threads()) {
+__global__ void __launch_bounds__(kThreads) clear_values(const __grid_constant__ SplitArgs a) {
+  for (int64_t i = *a.ranks.total + global_thread(); i < a.p.rank_limit; i += grid_threads()) {
     reinterpret_cast<WordOf<W>*>(a.p.dst)[i] = WordOf<W>{};
   }
 }
@@ -103,14 +94,15 @@ bool run_mask_backward(const CudaContext& context, const IndexedBackward& work,
   a.ranks = carve_ranks(carver, tiles, true);
   const DeviceState& device = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
-  scan_mask(a.p, a.ranks, nullptr, stream);
+  ZeroedScratch head(context, sizeof(ScanHead));
+  scan_mask(a.p, a.ranks, reinterpret_cast<ScanHead*>(head.data()), nullptr, stream);
+  head.set_clean();
   with_width(a.p.width, [&](auto w) {
     constexpr int W = decltype(w)::value;
     if constexpr (W == 2 || W == 4 || W == 8) {
       split_gradient<W><<<blocks_for(parts, kThreads / 32), kThreads, 0, stream>>>(a, parts);
       clear_values<W>
-          <<<blocks_for(a.p.rank_limit, 4 * kThreads, device.processors), kThreads, 0, stream>>>(
-              a, tiles);
+          <<<blocks_for(a.p.rank_limit, 4 * kThreads, device.processors), kThreads, 0, stream>>>(a);
     }
   });
   check_launch("backward");

@@ -24,13 +24,16 @@ struct RowTiling {
   int tile;               // parts of a block
   FastDivider divider;    // by part
 
-  static constexpr int kMostTile = 512, kMostPart = 2048;
+  static constexpr int kMostTile = 512, kMostPart = 2048, kFewBlocks = 256;
 
   RowTiling(int64_t row_count, int64_t column_count) : rows(row_count), columns(column_count) {
     part = static_cast<int>(columns < kMostPart ? columns : kMostPart);
     parts = (columns + part - 1) / part;
     tile = kMostPart / part;
     if (tile > kMostTile) tile = kMostTile;
+    // Few rows are spread over more blocks, down to an access a thread.
+    while (tile > 1 && tile * part > kThreads && rows * parts < int64_t{kFewBlocks} * tile)
+      tile = (tile + 1) / 2;
     divider.set(static_cast<uint32_t>(part));
   }
   int blocks() const { return blocks_for(rows * parts, tile); }

@@ -23,14 +23,16 @@ inline constexpr int kTileParts = kMaskTile / kMaskPart;
 // block each. Null where nobody asks for ranks.
 struct MaskRanks {
   int64_t* range = nullptr;  // the trues before each range
-  uint32_t* tile = nullptr;  // those before each tile in its range
-  uint16_t* part = nullptr;  // those of each part
+  int64_t* total = nullptr;  // all of them
+  uint16_t* part = nullptr;  // those before each part in its range
   uint16_t* bits = nullptr;  // the mask itself, sixteen positions a word, so that it is read once
   Flag* flag = nullptr;      // set where there are more trues than values for them
   int shift = 0;             // of a tile's number to its range's
 };
-// As many ranges as one block adds up at once, but no longer ones than a warp does.
-inline constexpr int kRangeBits = 5;
+// A block has few enough tiles that all blocks together keep the device busy to the end, and that
+// sixteen bits count what comes before its last part.
+inline constexpr int kRangeBits = 4;
+static_assert((kMaskTile << kRangeBits) - kMaskPart < (1 << 16));
 inline int range_shift(int64_t tiles) {
   int shift = 0;
   while (shift < kRangeBits && (tiles >> shift) > 1024) ++shift;
@@ -42,17 +44,24 @@ inline MaskRanks carve_ranks(Carver& carver, int64_t tiles, bool with_bits) {
   if (tiles <= 0) return ranks;
   ranks.shift = range_shift(tiles);
   ranks.range = carver.take<int64_t>(mask_ranges(tiles));
+  ranks.total = carver.take<int64_t>(1);
   ranks.flag = carver.take<Flag>(1);
-  ranks.tile = carver.take<uint32_t>(tiles);
   ranks.part = carver.take<uint16_t>(tiles * kTileParts);
   if (with_bits) ranks.bits = carver.take<uint16_t>(tiles * kMaskTile / 16);
   return ranks;
 }
 
+// A counter of the scan's blocks: zero before it and after.
+using ScanHead = uint32_t;
+
 struct MaskReporter;
-// Fills `ranks`. Where there are more trues than values the flag is set, and the reporter, if any,
-// told.
-void scan_mask(const MaskProblem& problem, const MaskRanks& ranks, const MaskReporter* reporter,
-               cudaStream_t stream);
+// Fills `ranks`, in one launch. Where there are more trues than values the flag is set, and the
+// reporter, if any, told.
+void scan_mask(const MaskProblem& problem, const MaskRanks& ranks, ScanHead* head,
+               const MaskReporter* reporter, cudaStream_t stream);
+
+// What was kept when somebody counted the mask of the Transfer (count_true.h); null where nobody
+// did.
+MaskRanks kept_ranks(const Transfer& transfer, int64_t tiles);
 
 }  // namespace sow::detail::cuda

@@ -2,6 +2,7 @@
 // or select in one pass.
 #include <cstring>
 
+#include "cuda/common/dependent_launch.cuh"
 #include "cuda/common/vector.cuh"
 #include "cuda/mask/mask.cuh"
 #include "cuda/plan/strategies.h"
@@ -50,12 +51,13 @@ __global__ void __launch_bounds__(kThreads)
                    const __grid_constant__ OneTile one_tile) {
   using Unit = WordOf<W>;
   __shared__ TileRanks ranks;
+  wait_for_launch_before();
   const bool bad = is_bad(known.flag);
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t first = tile * kMaskTile;
     __syncthreads();
     rank_tile(p, first, bad, one_tile, ranks);
-    const int64_t base_rank = known.tile == nullptr ? 0 : rank_of_tile(known, tile);
+    const int64_t base_rank = known.part == nullptr ? 0 : rank_of_tile(known, tile);
     for (int e = threadIdx.x; e < kMaskTile && first + e < p.mask_count; e += kThreads) {
       const uint32_t bits = ranks.bits[e / 16];
       const bool chosen = (bits >> (e % 16)) & 1;
@@ -91,7 +93,8 @@ struct PartRanks {
 };
 
 // Steps of 16 bytes per lane, several in flight. In place, a pack with some of its elements chosen
-// is read and written whole: the memory behind the cache does no less for a part of a sector.
+// is read and written whole: the memory behind the cache does no less for a part of a sector. Where
+// values are there without a rank, all packs are read before the mask is known.
 template <class Unit, bool Ranked>
 struct Blend {
   static constexpr int V = 16 / sizeof(Unit);
@@ -105,6 +108,7 @@ struct Blend {
   int here;  // positions of the part
   Unit* dst;
   const Unit* base;
+  bool loads;  // the base, before the mask
   Units values[kBatch];
 
   __device__ Blend(const MaskProblem& problem, int64_t begin)
@@ -112,7 +116,8 @@ struct Blend {
         first(begin),
         here(static_cast<int>(min(p.mask_count - begin, static_cast<int64_t>(kMaskPart)))),
         dst(reinterpret_cast<Unit*>(p.dst) + begin),
-        base(p.base == nullptr ? dst : reinterpret_cast<const Unit*>(p.base) + begin) {}
+        base(p.base == nullptr ? dst : reinterpret_cast<const Unit*>(p.base) + begin),
+        loads(p.base != nullptr || p.side == MaskSide::skip) {}
 
   __device__ static int element(int step) {
     return (step * 32 + static_cast<int>(threadIdx.x) % 32) * V;
@@ -133,7 +138,7 @@ struct Blend {
     for (int b = 0; b < kBatch; ++b) {
       const int e = element(step + b);
       bits[b] = ranks.at<V>(e, rank[b]);
-      if (in_place && e + V <= here && bits[b] != 0 && bits[b] != kAll) {
+      if (!loads && e + V <= here && bits[b] != 0 && bits[b] != kAll) {
         values[b] = *reinterpret_cast<const Units*>(base + e);
       }
     }
@@ -169,22 +174,46 @@ struct Blend {
   }
 };
 
-// The trues of a warp's part are listed, so that lanes are busy with trues alone.
-template <class Unit>
-__device__ inline void compress_part(const MaskProblem& p, int64_t first, int64_t base_rank,
-                                     const PartRanks& ranks) {
-  __shared__ uint16_t listed[kThreads / 32][kMaskPart];
+// What the mask chooses of a dense source, one after the other. Lanes take neighbouring positions
+// and read what is chosen of them, many on their way at once; what a warp has read is put together
+// in shared memory and written without gaps.
+template <int W>
+__global__ void __launch_bounds__(kThreads)
+    compress_pairs(const __grid_constant__ MaskProblem p, int64_t pairs,
+                   const __grid_constant__ MaskRanks known) {
+  using Unit = WordOf<W>;
+  constexpr int kBatch = W < 16 ? 16 : 8;  // steps of 32 positions
+  __shared__ Unit staged[kThreads / 32][kBatch * 32];
+  const int64_t pair = global_thread() / 32;
+  if (pair >= pairs) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint16_t* trues = listed[threadIdx.x / 32];
-  int at = ranks.before;
-  for (uint32_t rest = ranks.bits; rest != 0; rest &= rest - 1)
-    trues[at++] = static_cast<uint16_t>(lane * kMaskPerThread + __ffs(static_cast<int>(rest)) - 1);
-  const int total = __shfl_sync(~0u, at, 31);
-  __syncwarp();
-#pragma unroll 4
-  for (int t = lane; t < total; t += 32) {
-    reinterpret_cast<Unit*>(p.dst)[(base_rank + t) * p.rank_stride] =
-        reinterpret_cast<const Unit*>(p.src)[first + trues[t]];
+  const uint32_t lower = (1u << lane) - 1;
+  wait_for_launch_before();
+  if (is_bad(known.flag)) return;
+  const PairRanks ranks(known, pair);
+  const Unit* const from =
+      reinterpret_cast<const Unit*>(p.src) + pair * PairRanks::kPositions + lane;
+  Unit* const to = reinterpret_cast<Unit*>(p.dst) + ranks.base * p.rank_stride;
+  Unit* const mine = staged[threadIdx.x / 32];
+  for (int begin = 0; begin < 32; begin += kBatch) {
+    Unit value[kBatch];
+#pragma unroll
+    for (int s = 0; s < kBatch; ++s) {
+      const uint32_t word = __shfl_sync(~0u, ranks.word, begin + s);
+      if ((word >> lane) & 1) value[s] = from[(begin + s) * 32];
+    }
+    const int first = __shfl_sync(~0u, ranks.before, begin);
+    const int next = __shfl_sync(~0u, ranks.before, (begin + kBatch) % 32);
+    const int end = begin + kBatch < 32 ? next : ranks.total;
+#pragma unroll
+    for (int s = 0; s < kBatch; ++s) {
+      const uint32_t word = __shfl_sync(~0u, ranks.word, begin + s);
+      const int before = __shfl_sync(~0u, ranks.before, begin + s) - first;
+      if ((word >> lane) & 1) mine[before + __popc(word & lower)] = value[s];
+    }
+    __syncwarp();
+    for (int t = first + lane; t < end; t += 32) to[t * p.rank_stride] = mine[t - first];
+    __syncwarp();
   }
 }
 
@@ -199,9 +228,9 @@ __global__ void __launch_bounds__(kThreads)
   if (part >= parts) return;
   const int64_t first = part * kMaskPart;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool compresses = p.side == MaskSide::destination, loads = !compresses && p.base != nullptr;
   Blended blend(p, first);
-  if (loads) blend.load_base(0);  // does not wait for the mask
+  if (blend.loads) blend.load_base(0);
+  wait_for_launch_before();
   PartRanks ranks;
   if (is_bad(known.flag))
     ranks.bits = 0;
@@ -209,38 +238,12 @@ __global__ void __launch_bounds__(kThreads)
     ranks.bits = known.bits[part * 32 + lane];
   else
     ranks.bits = read_mask(p, first + lane * kMaskPerThread);
-  int64_t base_rank = 0;
-  if (known.tile != nullptr) {
-    const int64_t tile_part = part / kTileParts * kTileParts;
-    const int in_tile = lane < part - tile_part ? known.part[tile_part + lane] : 0;
-    base_rank = rank_of_tile(known, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
-  }
-  int inclusive = __popc(ranks.bits);
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
-  ranks.before = inclusive - __popc(ranks.bits);
-  if (compresses) return compress_part<Unit>(p, first, base_rank, ranks);
+  const int64_t base_rank = known.part != nullptr ? rank_of_part(known, part) : 0;
+  ranks.before = scan_warp(__popc(ranks.bits)) - __popc(ranks.bits);
   for (int step = 0; step < Blended::kSteps; step += Blended::kBatch) {
-    if (loads && step > 0) blend.load_base(step);
+    if (blend.loads && step > 0) blend.load_base(step);
     blend.run(step, base_rank, ranks);
   }
-}
-
-// What a warp knows of its part: the trues before it, and each lane's.
-__device__ inline int64_t rank_part(const MaskRanks& known, int64_t part, PartRanks& ranks) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t tile_part = part / kTileParts * kTileParts;
-  ranks.bits = known.bits[part * 32 + lane];
-  const int in_tile = lane < part - tile_part ? known.part[tile_part + lane] : 0;
-  int inclusive = __popc(ranks.bits);
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
-  ranks.before = inclusive - __popc(ranks.bits);
-  return rank_of_tile(known, part / kTileParts) + __reduce_add_sync(~0u, in_tile);
 }
 
 // Values by their rank into whole parts, 512 positions each, without a look at where the mask ends.
@@ -264,8 +267,11 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) value[s] = from[s * 32];
   }
+  wait_for_launch_before();
   PartRanks ranks;
-  const Unit* const ranked = reinterpret_cast<const Unit*>(p.src) + rank_part(known, part, ranks);
+  ranks.bits = known.bits[part * 32 + lane];
+  ranks.before = scan_warp(__popc(ranks.bits)) - __popc(ranks.bits);
+  const Unit* const ranked = reinterpret_cast<const Unit*>(p.src) + rank_of_part(known, part);
   if (is_bad(known.flag)) {
     if constexpr (InPlace) return;
     ranks.bits = 0;
@@ -288,7 +294,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 bool can_be_dense(const MaskProblem& p) {
-  if (!p.all_dense) return false;
+  if (!p.all_dense || (p.side == MaskSide::destination && p.src == nullptr)) return false;
   uintptr_t all = 0;
   if (p.side != MaskSide::destination) all |= reinterpret_cast<uintptr_t>(p.dst);
   if (p.base != nullptr) all |= reinterpret_cast<uintptr_t>(p.base);
@@ -305,8 +311,49 @@ void lay_out(const Case& c, Plan& plan) {
   carve_ranks(carver, mask_tiles(p) > 1 ? mask_tiles(p) : 0, can_be_dense(p));
   carver.take<char>(static_cast<int64_t>(materialised_bytes(p)));
   plan.workspace = carver.used();
+  plan.zeroed = sizeof(ScanHead);
   plan.reports = true;  // the scan does
 }
+
+// What there is to launch once ranks are known; `scanned` by the launch just before.
+struct Choosing {
+  const Launch& launch;
+  const MaskProblem& p;
+  const MaskRanks& ranks;
+  bool scanned;
+
+  template <auto kernel, class... Args>
+  void start(int blocks, int threads, const Args&... args) const {
+    if (scanned)
+      launch_dependent<kernel>(launch, blocks, threads, args...);
+    else
+      kernel<<<blocks, threads, 0, launch.stream>>>(args...);
+  }
+  // Warps that know nothing of each other: few of them are spread over the processors.
+  template <auto kernel, class... Args>
+  void start_warps(int64_t warps, const Args&... args) const {
+    const int threads = warps < int64_t{launch.device.processors} * 8 ? 64 : kThreads;
+    start<kernel>(blocks_for(warps, threads / 32), threads, args...);
+  }
+
+  template <int W>
+  void dense() const {
+    const int64_t parts = (p.mask_count + kMaskPart - 1) / kMaskPart;
+    if (p.side == MaskSide::destination) {
+      const int64_t pairs = (parts + 1) / 2;
+      return start_warps<compress_pairs<W>>(pairs, p, pairs, ranks);
+    }
+    const bool by_rank = p.side == MaskSide::source && p.src != nullptr && p.rank_stride == 1;
+    if (!by_rank) return start_warps<choose_dense<W, false>>(parts, p, parts, int64_t{0}, ranks);
+    const int64_t whole = p.mask_count / kMaskPart;
+    if (p.base == nullptr)
+      start_warps<expand_parts<W, true>>(whole, p, whole, ranks);
+    else
+      start_warps<expand_parts<W, false>>(whole, p, whole, ranks);
+    if (whole < parts)
+      choose_dense<W, true><<<1, kThreads, 0, launch.stream>>>(p, parts, whole, ranks);
+  }
+};
 
 void run(const Launch& launch) {
   MaskProblem p = launch.mask;
@@ -314,32 +361,24 @@ void run(const Launch& launch) {
   const int64_t tiles = mask_tiles(p);
   MaskRanks ranks = carve_ranks(carver, tiles > 1 ? tiles : 0, can_be_dense(p));
   materialise(p, launch.transfer, carver.take<char>(1), launch.stream);
-  const OneTile one_tile{tiles == 1, make_mask_reporter(launch.context, launch.transfer)};
-  if (p.side == MaskSide::skip || one_tile.yes)
+  const MaskRanks kept = kept_ranks(launch.transfer, tiles);
+  const bool known = kept.bits != nullptr;
+  const OneTile one_tile{tiles == 1 && !known, make_mask_reporter(launch.context, launch.transfer)};
+  const bool scanned = !known && p.side != MaskSide::skip && !one_tile.yes;
+  if (known)
+    ranks = kept;
+  else if (!scanned)
     ranks = {};
   else
-    scan_mask(p, ranks, &one_tile.reporter, launch.stream);
+    scan_mask(p, ranks, reinterpret_cast<ScanHead*>(launch.zeroed), &one_tile.reporter,
+              launch.stream);
   with_width(p.width, [&](auto w) {
     constexpr int W = decltype(w)::value;
-    if (can_be_dense(p) && !one_tile.yes) {
-      const int64_t parts = (p.mask_count + kMaskPart - 1) / kMaskPart;
-      const int blocks = blocks_for(parts, kThreads / 32);
-      if (p.side == MaskSide::source && p.src != nullptr && p.rank_stride == 1) {
-        const int64_t whole = p.mask_count / kMaskPart;
-        const int most = blocks_for(whole, kThreads / 32);
-        if (p.base == nullptr)
-          expand_parts<W, true><<<most, kThreads, 0, launch.stream>>>(p, whole, ranks);
-        else
-          expand_parts<W, false><<<most, kThreads, 0, launch.stream>>>(p, whole, ranks);
-        if (whole < parts)
-          choose_dense<W, true><<<1, kThreads, 0, launch.stream>>>(p, parts, whole, ranks);
-      } else {
-        choose_dense<W, false><<<blocks, kThreads, 0, launch.stream>>>(p, parts, 0, ranks);
-      }
-    } else {
-      choose_strided<W>
-          <<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks, one_tile);
-    }
+    const Choosing choosing{launch, p, ranks, scanned};
+    if (can_be_dense(p) && (!one_tile.yes || p.side == MaskSide::skip))
+      choosing.dense<W>();
+    else
+      choosing.start<choose_strided<W>>(blocks_for(tiles, 1), kThreads, p, tiles, ranks, one_tile);
   });
   check_launch("mask");
 }

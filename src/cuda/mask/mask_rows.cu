@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t bits = bad ? 0 : read_mask(p, first);
     int total = 0;
     int64_t rank =
-        scan_block(__popc(bits), total) + (ranks.tile == nullptr ? 0 : rank_of_tile(ranks, tile));
+        scan_block(__popc(bits), total) + (ranks.part == nullptr ? 0 : rank_of_tile(ranks, tile));
     for (int i = 0; i < kMaskPerThread && first + i < p.mask_count; ++i) {
       row_rank[first + i] = (bits >> i) & 1 ? rank++ : -1;
     }
@@ -196,16 +196,19 @@ void lay_out(const Case& c, Plan& plan) {
   carver.take<int64_t>(p.mask_count);
   carver.take<char>(static_cast<int64_t>(materialised_bytes(p)));
   plan.workspace = carver.used();
+  plan.zeroed = sizeof(ScanHead);
 }
 
 void rank(const Launch& launch, const MaskProblem& p, MaskRanks ranks, int64_t* row_rank) {
+  const int64_t tiles = mask_tiles(p);
   if (p.side == MaskSide::skip) {
     ranks = {};
+  } else if (launch.transfer.mask_ranks != nullptr) {
+    ranks = kept_ranks(launch.transfer, tiles);
   } else {
     const MaskReporter reporter = make_mask_reporter(launch.context, launch.transfer);
-    scan_mask(p, ranks, &reporter, launch.stream);
+    scan_mask(p, ranks, reinterpret_cast<ScanHead*>(launch.zeroed), &reporter, launch.stream);
   }
-  const int64_t tiles = mask_tiles(p);
   rank_rows<<<blocks_for(tiles, 1), kThreads, 0, launch.stream>>>(p, tiles, ranks, row_rank);
 }
 

@@ -1,4 +1,8 @@
-// The prefix sum of a mask: counts the trues of every tile and adds the counts up.
+// The prefix sum of a mask: counts the trues of every part and adds the counts up, in one launch.
+#include <mutex>
+#include <vector>
+
+#include "cuda/common/dependent_launch.cuh"
 #include "cuda/mask/count_true.h"
 #include "cuda/mask/mask.cuh"
 #include "cuda/runtime/failure.cuh"
@@ -7,98 +11,171 @@ namespace sow::detail::cuda {
 
 namespace {
 
-constexpr int kScanThreads = 1024;
+// What the last block of a scan does with the sum.
+struct ScanEnd {
+  ScanHead* head;
+  int64_t row = 1, limit = 0;
+  int64_t* told_host = nullptr;  // the sum as well, for a host that waits
+  bool reports = false;
+  MaskReporter reporter = {};
+};
 
-// A block takes a range of tiles, each warp one part of every tile; several are in flight.
+// The trues of each range become those before it.
+__device__ void add_up_ranges(const MaskRanks& ranks, int64_t count, const ScanEnd& end) {
+  constexpr int kEach = 8;
+  int64_t carried = 0;
+  for (int64_t first = 0; first < count; first += kThreads * kEach) {
+    const int64_t begin = first + threadIdx.x * kEach;
+    int64_t value[kEach], sum = 0, total = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      value[i] = begin + i < count ? __ldcg(ranks.range + begin + i) : 0;
+      sum += value[i];
+    }
+    int64_t before = carried + scan_block(sum, total);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (begin + i < count) ranks.range[begin + i] = before;
+      before += value[i];
+    }
+    carried += total;
+  }
+  if (threadIdx.x != 0) return;
+  *end.head = 0;
+  if (ranks.total != nullptr) *ranks.total = carried;
+  const int64_t trues = carried * end.row;
+  if (ranks.flag != nullptr) ranks.flag->bad = trues > end.limit ? 1 : 0;
+  if (trues > end.limit && end.reports) end.reporter.keep_trues(trues);
+  if (end.told_host == nullptr) return;
+  *end.told_host = carried;
+  __threadfence_system();
+}
+
+// A block takes a range of tiles, each warp one part of every tile; several are in flight. The last
+// block to end adds up what they found.
 __global__ void __launch_bounds__(kThreads)
     count_range(const __grid_constant__ MaskProblem p, int64_t tiles,
-                const __grid_constant__ MaskRanks ranks) {
-  static_assert(kThreads / 32 == kTileParts);
-  constexpr int kUnroll = 4, kMost = 1 << kRangeBits;
-  __shared__ uint16_t counts[kMost * kTileParts];
+                const __grid_constant__ MaskRanks ranks, const __grid_constant__ ScanEnd end) {
+  static_assert(kThreads / 32 == kTileParts && (kTileParts << kRangeBits) <= kThreads);
+  constexpr int kUnroll = 4;
+  __shared__ uint16_t counts[kTileParts << kRangeBits];
+  allow_dependents();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t first = static_cast<int64_t>(blockIdx.x) << ranks.shift;
   const int here = static_cast<int>(min(int64_t{1} << ranks.shift, tiles - first));
-  for (int t = 0; t < here; t += kUnroll) {
-    uint32_t bits[kUnroll];
+  const auto found = [&](int tile, uint32_t bits) {
+    const int64_t part = (first + tile) * kTileParts + warp;
+    if (ranks.bits != nullptr) ranks.bits[part * 32 + lane] = static_cast<uint16_t>(bits);
+    const int total = __reduce_add_sync(~0u, __popc(bits));
+    if (lane == 0) counts[tile * kTileParts + warp] = static_cast<uint16_t>(total);
+  };
+  const int64_t begin = first * kMaskTile + (warp * 32 + lane) * kMaskPerThread;
+  const bool plain = p.mask_dense && reinterpret_cast<uintptr_t>(p.mask) % 16 == 0 &&
+                     (first + here) * kMaskTile <= p.mask_count;
+  if (plain) {  // no lane looks where the mask ends, so that several loads are on their way
+    for (int t = 0; t < here; t += kUnroll) {
+      uint4 bytes[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t part = (first + t + u) * kTileParts + warp;
-      bits[u] = t + u < here ? read_mask(p, part * kMaskPart + lane * kMaskPerThread) : 0;
-    }
+      for (int u = 0; u < kUnroll; ++u) {
+        const int64_t at = begin + int64_t{min(t + u, here - 1)} * kMaskTile;
+        bytes[u] = *reinterpret_cast<const uint4*>(p.mask + at);
+      }
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (t + u >= here) break;
-      const int64_t part = (first + t + u) * kTileParts + warp;
-      if (ranks.bits != nullptr) ranks.bits[part * 32 + lane] = static_cast<uint16_t>(bits[u]);
-      const int total = __reduce_add_sync(~0u, __popc(bits[u]));
-      if (lane == 0) counts[(t + u) * kTileParts + warp] = static_cast<uint16_t>(total);
+      for (int u = 0; u < kUnroll; ++u) {
+        if (t + u < here) found(t + u, nonzero_bits(bytes[u]));
+      }
     }
+  } else {
+    for (int t = 0; t < here; ++t) found(t, read_mask(p, begin + int64_t{t} * kMaskTile));
   }
   __syncthreads();
   const int mine = static_cast<int>(threadIdx.x);
-  if (ranks.part != nullptr && mine < here * kTileParts)
-    ranks.part[first * kTileParts + mine] = counts[mine];
-  if (warp != 0) return;
+  const bool counted = mine < here * kTileParts;
   int total = 0;
-  for (int i = 0; i < kTileParts && lane < here; ++i) total += counts[lane * kTileParts + i];
-  int inclusive = total;
-  for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
-  if (ranks.tile != nullptr && lane < here)
-    ranks.tile[first + lane] = static_cast<uint32_t>(inclusive - total);
-  if (lane == 31) ranks.range[blockIdx.x] = inclusive;
+  const int before = scan_block(counted ? int{counts[mine]} : 0, total);
+  if (ranks.part != nullptr && counted)
+    ranks.part[first * kTileParts + mine] = static_cast<uint16_t>(before);
+  if (mine == 0) ranks.range[blockIdx.x] = total;
+  if (is_last_block(end.head)) add_up_ranges(ranks, gridDim.x, end);
 }
 
-// The trues of each range become those before it, by one block.
-__global__ void __launch_bounds__(kScanThreads)
-    scan_ranges(int64_t* ranges, int64_t count, int64_t row, int64_t limit, int64_t* total_out,
-                Flag* flag, bool told, const __grid_constant__ MaskReporter reporter) {
-  __shared__ int64_t warp_sums[kScanThreads / 32];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const auto scan_warp = [&](int64_t value) {
-    for (int step = 1; step < 32; step *= 2) {
-      const int64_t other = __shfl_up_sync(~0u, value, step);
-      if (lane >= step) value += other;
-    }
-    return value;
-  };
-  int64_t carried = 0;
-  for (int64_t first = 0; first < count; first += kScanThreads) {
-    const int64_t at = first + threadIdx.x, mine = at < count ? ranges[at] : 0,
-                  inclusive = scan_warp(mine);
-    if (lane == 31) warp_sums[warp] = inclusive;
-    __syncthreads();
-    const int64_t above = scan_warp(warp_sums[lane]);  // as many warps as lanes
-    const int64_t all = __shfl_sync(~0u, above, 31),
-                  before = __shfl_sync(~0u, above, warp == 0 ? 0 : warp - 1);
-    if (at < count) ranges[at] = carried + (warp == 0 ? 0 : before) + inclusive - mine;
-    carried += all;
-    __syncthreads();
-  }
-  if (threadIdx.x != 0) return;
-  const int64_t trues = carried * row;
-  if (total_out != nullptr) *total_out = trues;
-  if (flag == nullptr) return;
-  flag->bad = trues > limit ? 1 : 0;
-  if (trues > limit && told) reporter.keep_trues(trues);
-}
-
-}  // namespace
-
-void scan_mask(const MaskProblem& p, const MaskRanks& ranks, const MaskReporter* reporter,
-               cudaStream_t stream) {
-  const int64_t tiles = mask_tiles(p), ranges = mask_ranges(tiles);
-  count_range<<<static_cast<unsigned>(ranges), kThreads, 0, stream>>>(p, tiles, ranks);
-  scan_ranges<<<1, kScanThreads, 0, stream>>>(ranks.range, ranges, p.row, p.rank_limit, nullptr,
-                                              ranks.flag, reporter != nullptr,
-                                              reporter != nullptr ? *reporter : MaskReporter{});
+void launch_scan(const MaskProblem& p, const MaskRanks& ranks, const ScanEnd& end,
+                 cudaStream_t stream) {
+  const int64_t tiles = mask_tiles(p);
+  count_range<<<static_cast<unsigned>(mask_ranges(tiles)), kThreads, 0, stream>>>(p, tiles, ranks,
+                                                                                  end);
   check_launch("mask");
 }
 
-int64_t count_true(const CudaContext& context, const void* mask, int64_t count) {
+// A number in the host's memory that a kernel writes: taken from a list, and given back.
+class HostNumber {
+ public:
+  HostNumber() {
+    const std::lock_guard lock(mutex());
+    if (idle().empty()) {
+      // Others may be capturing, which this does not harm.
+      cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+      cudaThreadExchangeStreamCaptureMode(&mode);
+      void* data = nullptr;
+      const cudaError_t code =
+          cudaHostAlloc(&data, sizeof(int64_t), cudaHostAllocMapped | cudaHostAllocPortable);
+      cudaThreadExchangeStreamCaptureMode(&mode);
+      check(code, "mask");
+      idle().push_back(static_cast<int64_t*>(data));
+    }
+    data_ = idle().back();
+    idle().pop_back();
+  }
+  ~HostNumber() {
+    const std::lock_guard lock(mutex());
+    idle().push_back(data_);
+  }
+  HostNumber(const HostNumber&) = delete;
+  HostNumber& operator=(const HostNumber&) = delete;
+  int64_t* data() const { return data_; }
+
+ private:
+  // Never destroyed: the driver may be gone by then.
+  static std::mutex& mutex() {
+    static auto* one = new std::mutex;
+    return *one;
+  }
+  static std::vector<int64_t*>& idle() {
+    static auto* all = new std::vector<int64_t*>;
+    return *all;
+  }
+  int64_t* data_;
+};
+
+int64_t tiles_of(int64_t count) { return (count + kMaskTile - 1) / kMaskTile; }
+
+}  // namespace
+
+void scan_mask(const MaskProblem& p, const MaskRanks& ranks, ScanHead* head,
+               const MaskReporter* reporter, cudaStream_t stream) {
+  ScanEnd end{head, p.row, p.rank_limit};
+  if (reporter != nullptr) {
+    end.reports = true;
+    end.reporter = *reporter;
+  }
+  launch_scan(p, ranks, end, stream);
+}
+
+size_t kept_ranks_bytes(int64_t count) {
+  Carver measure(nullptr);
+  carve_ranks(measure, tiles_of(count), true);
+  return measure.used();
+}
+
+MaskRanks kept_ranks(const Transfer& transfer, int64_t tiles) {
+  if (transfer.mask_ranks == nullptr) return {};
+  Carver carver(static_cast<char*>(transfer.mask_ranks));
+  MaskRanks ranks = carve_ranks(carver, tiles, true);
+  ranks.flag = nullptr;  // there is room for as many as were counted
+  return ranks;
+}
+
+int64_t count_true(const CudaContext& context, const void* mask, int64_t count, void* kept) {
   if (count == 0) return 0;
   const cudaStream_t stream = stream_of(context);
   expect_not_captured(stream);
@@ -106,24 +183,26 @@ int64_t count_true(const CudaContext& context, const void* mask, int64_t count) 
   p.mask = static_cast<const char*>(mask);
   p.mask_count = count;
   p.mask_dense = true;
-  const int64_t tiles = mask_tiles(p), ranges = mask_ranges(tiles);
-  Carver measure(nullptr);
-  measure.take<int64_t>(ranges);
-  measure.take<int64_t>(1);
-  Scratch scratch(context, measure.used());
-  Carver carver(scratch.data());
+  const int64_t tiles = mask_tiles(p);
+  const Scratch scratch(
+      context, kept != nullptr ? 0 : sizeof(int64_t) * static_cast<size_t>(mask_ranges(tiles)));
   MaskRanks ranks;
-  ranks.shift = range_shift(tiles);
-  ranks.range = carver.take<int64_t>(ranges);
-  int64_t* total = carver.take<int64_t>(1);
-  count_range<<<static_cast<unsigned>(ranges), kThreads, 0, stream>>>(p, tiles, ranks);
-  scan_ranges<<<1, kScanThreads, 0, stream>>>(ranks.range, ranges, 1, 0, total, nullptr, false,
-                                              MaskReporter{});
-  check_launch("mask");
-  int64_t out = 0;
-  check(cudaMemcpyAsync(&out, total, sizeof(out), cudaMemcpyDeviceToHost, stream), "mask");
+  if (kept != nullptr) {
+    Carver carver(static_cast<char*>(kept));
+    ranks = carve_ranks(carver, tiles, true);
+  } else {
+    ranks.shift = range_shift(tiles);
+    ranks.range = reinterpret_cast<int64_t*>(scratch.data());
+  }
+  ZeroedScratch head(context, sizeof(ScanHead));
+  const HostNumber total;
+  ScanEnd end{reinterpret_cast<ScanHead*>(head.data())};
+  end.limit = INT64_MAX;
+  end.told_host = total.data();
+  launch_scan(p, ranks, end, stream);
+  head.set_clean();
   check(cudaStreamSynchronize(stream), "mask");
-  return out;
+  return *total.data();
 }
 
 }  // namespace sow::detail::cuda

@@ -112,7 +112,7 @@ __device__ inline void finish_bucket(const LimbArgs& a, int64_t base, int cells,
         T out;
         if (fixed == 0) {
           done = a.p.include_self && bit_cast<Bits>(old[u]) != FloatTraits<T>::kSign;
-        } else if (finish_between(a, __ll2double_rd(fixed) * unit, __ll2double_ru(fixed) * unit, 0,
+        } else if (finish_between(a, __ll2double_rd(fixed) * unit, __ll2double_ru(fixed) * unit,
                                   old[u], out)) {
           *at = out;
           done = true;
@@ -259,9 +259,8 @@ __device__ inline void finish_words(const LimbArgs& a, int64_t cell, const uint3
   }
   if (any == 0) return finish_or_leave(a, cell, 0, -1, seen, old, at);
   const SumFlags flags{(seen & (kTouched - 1)) | SumFlags::kNotMinusZero};
-  if (!flags.special() && Term<T>(old).finite() && finish_between(a, least, most, 0, old, *at))
-    return;
-  finish_long(a, flags, 0, old, at, [&](LongAccumulator<T>& sum) {
+  if (!flags.special() && Term<T>(old).finite() && finish_between(a, least, most, old, *at)) return;
+  finish_long(a, flags, old, at, [&](LongAccumulator<T>& sum) {
     for (int i = 0; i < kSumWords<T>; ++i) sum.add_units(part(i), 32 * i);
   });
 }

@@ -47,13 +47,42 @@ __global__ void keep_bad_key(const __grid_constant__ OwnIndex index,
   keep(slot, claim, filled);
 }
 
-// Of one index, in one launch that nearly always finds nothing to do.
+// What a call's indices need to be told of, by one block.
+struct KeyReporters {
+  int count = 0;
+  OwnIndex index[kMaxKeys];
+  CudaFailure failure[kMaxKeys];
+  FailureSlot* slot = nullptr;
+  uint32_t* claim = nullptr;
+};
+
+// In one launch that nearly always finds nothing to do.
 __global__ void __launch_bounds__(1024)
-    report_alone(const __grid_constant__ KeyReporter reporter, Flag* flag) {
+    report_together(const __grid_constant__ KeyReporters all, Flag* flag) {
+  __shared__ unsigned long long first;
   if (!is_bad(flag)) return;
-  reporter.report_by_block();
+  if (threadIdx.x == 0) first = ~0ull;
   __syncthreads();
-  if (threadIdx.x == 0) *flag = {};
+  for (int k = 0; k < all.count; ++k) {
+    const OwnIndex& index = all.index[k];
+    for (int64_t i = threadIdx.x; i < index.count; i += blockDim.x) {
+      int64_t key = read_key(index.key, own_offset(index, i));
+      bool bad = false;
+      resolve(key, index.key.extent, index.bounds, bad);
+      if (bad) atomicMin(&first, order_of_key(index, i));
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  *flag = {};
+  for (int k = 0; k < all.count && first != ~0ull; ++k) {
+    const OwnIndex& index = all.index[k];
+    if ((first & ((1u << kOrdinalBits) - 1)) != index.ordinal) continue;
+    CudaFailure filled = all.failure[k];
+    filled.position = static_cast<int64_t>((first >> kOrdinalBits) & ((1ull << kPositionBits) - 1));
+    filled.key = read_key(index.key, own_offset(index, filled.position));
+    keep(all.slot, all.claim, filled);
+  }
 }
 
 int64_t count_of(const Dims& shape) {
@@ -156,10 +185,17 @@ void report_bad_keys(const CudaContext& context, const Transfer& transfer, Flag*
                      bool always) {
   const DeviceState& state = device_state(context.device);
   const cudaStream_t stream = stream_of(context);
-  KeyReporter reporter;
-  const int indices = make_reporter(context, transfer, reporter);
-  if (indices == 1 && !always) {
-    report_alone<<<1, 1024, 0, stream>>>(reporter, flag);
+  KeyReporters all;
+  all.slot = state.failure;
+  all.claim = state.failure_claim;
+  int indices = 0;
+  for_each_checked(transfer, [&](const IndexOperand& index, const OwnIndex& own) {
+    if (indices++ >= kMaxKeys) return;
+    all.index[all.count] = own;
+    all.failure[all.count++] = failure_of(transfer, index);
+  });
+  if (indices <= kMaxKeys && !always) {
+    report_together<<<1, 1024, 0, stream>>>(all, flag);
     return check_launch("cuda check");
   }
   for_each_checked(transfer, [&](const IndexOperand&, const OwnIndex& own) {

@@ -111,8 +111,13 @@ CudaStatus run(const CudaContext* context, const Transfer* transfer, const Devic
 }
 
 CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_t count,
-                            int64_t* out, CudaText* text) {
-  return on_device(context, text, [&] { *out = count_true(*context, mask, count); });
+                            void* ranks, int64_t* out, CudaText* text) {
+  return on_device(context, text, [&] { *out = count_true(*context, mask, count, ranks); });
+}
+
+CudaStatus true_coordinates_table(const CudaContext* context, void* ranks, const int64_t* shape,
+                                  int rank, int64_t* out, CudaText* text) {
+  return on_device(context, text, [&] { true_coordinates(*context, ranks, shape, rank, out); });
 }
 
 CudaStatus backward(const CudaContext* context, const IndexedBackward* work, const Transfer* places,
@@ -210,6 +215,8 @@ extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* 
       .describe_plan = cuda::describe_plan,
       .run = cuda::run,
       .count_true = cuda::count_true_table,
+      .mask_ranks_bytes = cuda::kept_ranks_bytes,
+      .true_coordinates = cuda::true_coordinates_table,
       .count_up = cuda::count_up_table,
       .backward = cuda::backward,
       .map = cuda::map,

@@ -29,11 +29,9 @@ struct LimbArgs {
   int binades;  // of the fixed-point range and of a limb: few enough that all updates fit one
   int limbs;
   int64_t cells;
-  bool mean;
   LimbHead* head;
   unsigned long long* sums;
   uint32_t* flags;
-  uint32_t* counts;
   int64_t most_listed;
   uint32_t* listed_cells;
   char* listed_values;
@@ -66,7 +64,6 @@ inline LimbArgs limb_args(const Problem& p) {
   a.binades = binades_of(p);
   a.limbs = limbs_of(p);
   a.cells = cell_count(p);
-  a.mean = p.reduce == Reduce::mean;
   a.most_listed = std::clamp<int64_t>(p.positions() * p.columns() / 64, 1024, kMostListed);
   a.rows = a.most_listed;
   return a;
@@ -76,7 +73,6 @@ inline LimbArgs limb_args(const Problem& p) {
 inline void carve_flags(Carver& carver, LimbArgs& a) {
   a.head = carver.take<LimbHead>(1);
   a.flags = carver.take<uint32_t>(a.cells);
-  a.counts = carver.take<uint32_t>(a.mean ? a.cells : 0);
 }
 inline void carve_sums(Carver& carver, LimbArgs& a) {
   a.sums = carver.take<unsigned long long>(a.cells);
@@ -166,16 +162,10 @@ __device__ inline bool is_open(uint32_t seen) {
 // The result where the sum of the terms lies between two numbers, if that tells it; a sum of zero
 // is +0.
 template <class T>
-__device__ inline bool finish_between(const LimbArgs& a, double least, double most, int64_t count,
-                                      T old, T& out) {
+__device__ inline bool finish_between(const LimbArgs& a, double least, double most, T old, T& out) {
   if (a.p.include_self) {
     least = __dadd_rd(least, widen(old));
     most = __dadd_ru(most, widen(old));
-  }
-  if (a.mean) {
-    const double terms = static_cast<double>(count + (a.p.include_self ? 1 : 0));
-    least /= terms;
-    most /= terms;
   }
   using Bits = typename FloatTraits<T>::Bits;
   out = static_cast<T>(most);
@@ -191,28 +181,19 @@ __device__ inline double scale_factor(const LimbArgs& a) {
 
 // The sum where a place has no limbs.
 template <class T>
-__device__ inline bool finish_fixed_point(const LimbArgs& a, int64_t fixed, int64_t count, T old,
-                                          T& out) {
+__device__ inline bool finish_fixed_point(const LimbArgs& a, int64_t fixed, T old, T& out) {
   const double unit = scale_factor<T>(a);
-  return finish_between(a, __ll2double_rd(fixed) * unit, __ll2double_ru(fixed) * unit, count, old,
-                        out);
+  return finish_between(a, __ll2double_rd(fixed) * unit, __ll2double_ru(fixed) * unit, old, out);
 }
 
 // Writes a place by its exact sum; `add(sum)` adds what is known of it.
 template <class T, class Add>
-__device__ inline void finish_long(const LimbArgs& a, SumFlags flags, int64_t count, T old, T* at,
-                                   Add&& add) {
+__device__ inline void finish_long(const LimbArgs& a, SumFlags flags, T old, T* at, Add&& add) {
   LongAccumulator<T> sum;
   add(sum);
   sum.add_flags(flags);
   if (a.p.include_self) sum.add(old);
-  if (a.mean) {
-    const double quotient =
-        sum.to_double() / static_cast<double>(count + (a.p.include_self ? 1 : 0));
-    *at = quotient != quotient ? quiet_nan<T>() : static_cast<T>(quotient);
-  } else {
-    *at = sum.round();
-  }
+  *at = sum.round();
 }
 
 // Writes a place that its fixed-point sum, limbs (where `row` is not negative) and flags decide;
@@ -222,15 +203,14 @@ __device__ inline bool finish_cell(const LimbArgs& a, int64_t cell, int64_t fixe
                                    bool known, uint32_t seen, T old, T* at) {
   seen &= (1u << kRowShift) - 1;
   const bool zero = fixed == 0 && row < 0, open = zero && is_open(seen);
-  const int64_t count = a.mean ? static_cast<int64_t>(a.counts[cell]) : 0;
-  if (open && !known) return !(a.mean ? count != 0 : !a.p.include_self || changes_with_zero(old));
+  if (open && !known) return a.p.include_self && !changes_with_zero(old);
   if (open && (seen & (kTouched | kMarked)) == 0) return true;  // nobody came
   if (!zero || (seen & kMarked) != 0) seen |= SumFlags::kNotMinusZero;
   const SumFlags flags{seen & ~(kTouched | kMarked | kLeft)};
   if (!zero && row < 0 && !flags.special() && Term<T>(old).finite() &&
-      finish_fixed_point(a, fixed, count, old, *at))
+      finish_fixed_point(a, fixed, old, *at))
     return true;
-  finish_long(a, flags, count, old, at, [&](LongAccumulator<T>& sum) {
+  finish_long(a, flags, old, at, [&](LongAccumulator<T>& sum) {
     sum.add_units(fixed, a.head->first - 1);
     for (int limb = 0; row >= 0 && limb < a.limbs; ++limb) {
       sum.add_units(static_cast<int64_t>(a.limbs_at[limb * a.rows + row]), limb * a.binades);

@@ -143,8 +143,7 @@ Coordinates coordinates_for(const Call& call, const Tensor& target) {
       continue;
     }
     const Tensor mask = index.dim() == 0 ? make_view(index, 0, {1}, {1}) : index;
-    counts[i] = count_true(mask);
-    out.columns[i] = coordinates_of(mask, counts[i], op_name(call));
+    out.columns[i] = coordinates_of(mask, counts[i]);
   }
   out.layout = layout_of(call, metas_of(call.inputs), counts);
   out.space = space_of(out.layout);
@@ -201,6 +200,7 @@ void lower_one_mask(const Call& call, const Tensor& out) {
   if (!call.in_place) transfer.base = operand(x, at_least_1d(x.strides()));
 
   Tensor dense;
+  CountedMask counted;
   if (value == nullptr || broadcasts_to(value->shape(), concat({1}, rest))) {
     transfer.mask_side = MaskSide::skip;
     Dims strides(shape.size(), 0);
@@ -210,12 +210,15 @@ void lower_one_mask(const Call& call, const Tensor& out) {
     }
     set_source(transfer, call, value, strides);
   } else {
-    const Dims space = concat({count_true(mask)}, rest);
+    counted = count_mask(mask, true);
+    const Dims space = concat({counted.count}, rest);
     expect_value_shape(call, value->shape(), space);
     dense = make_view(*value, 0, space, expanded_strides(value, space)).contiguous();
     transfer.mask_side = MaskSide::source;
     transfer.src = operand(dense, Dims(shape.size(), 0));
     transfer.rank_limit = dense.numel();
+    if (counted.ranks.defined() && counted.bytes.numel() == mask.numel())
+      transfer.mask_ranks = counted.ranks.data();
   }
   execute(transfer, out.device());
 }

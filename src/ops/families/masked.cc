@@ -84,13 +84,14 @@ Tensor masked_select_now(const Call& call) {
   const Tensor& mask = call.inputs[1];
   const Dims shape = masked_shape(call, x.shape(), mask.shape());
   const Dims mask_strides = expanded_strides(&mask, shape);
-  const int64_t count = count_true(make_view(mask, 0, shape, mask_strides));
+  const CountedMask counted = count_mask(make_view(mask, 0, shape, mask_strides), true);
+  const int64_t count = counted.count;
   const Tensor out = Tensor::empty({count}, x.dtype(), x.device());
   Transfer transfer = transfer_for(call, out, shape);
   transfer.dst = operand(out, Dims(shape.size(), 0));
   transfer.src = operand(x, expanded_strides(&x, shape));
   transfer.mask_side = MaskSide::destination;
-  transfer.mask = operand(mask, mask_strides);
+  counted.set(transfer, shape);
   transfer.rank_limit = count;
   execute(transfer, out.device());
   return out;

@@ -50,13 +50,13 @@ Tensor differs_from_zero(const Tensor& x) {
 }
 
 Tensor nonzero_now(const Call& call) {
-  const Tensor mask = nonzero_mask(call.inputs[0]);
-  return coordinates_of(mask, count_true(mask), op_name(call));
+  int64_t count = 0;
+  return coordinates_of(nonzero_mask(call.inputs[0]), count);
 }
 
 }  // namespace
 
-int64_t count_true(const Tensor& mask) {
+CountedMask count_mask(const Tensor& mask, bool keeps) {
   if (Watcher* watcher = current_watcher()) watcher->on_data_read();
   // Places that share a byte (an expanded mask) are counted once and multiplied.
   Dims shape = mask.shape();
@@ -68,10 +68,31 @@ int64_t count_true(const Tensor& mask) {
       shape[d] = 1;
     }
   }
-  const Tensor own = make_view(mask, 0, shape, strides).contiguous();
-  if (own.numel() == 0 || mask.numel() == 0) return 0;
+  CountedMask out;
+  out.bytes = make_view(mask, 0, shape, strides).contiguous();
+  const int64_t bytes = out.bytes.numel();
+  if (bytes == 0 || mask.numel() == 0) return out;
   const DeviceTable& table = device_table(mask.device().type);
-  return copies * table.count_true(own.data(), own.numel(), mask.device().index);
+  if (keeps && table.mask_ranks_bytes != nullptr)
+    out.ranks = Tensor::empty({static_cast<int64_t>(table.mask_ranks_bytes(bytes))}, DType::uint8,
+                              mask.device());
+  void* ranks = out.ranks.defined() ? out.ranks.data() : nullptr;
+  out.count = copies * table.count_true(out.bytes.data(), bytes, ranks, mask.device().index);
+  return out;
+}
+
+void CountedMask::set(Transfer& transfer, const Dims& shape) const {
+  const Dims strides = expanded_strides(&bytes, shape);
+  transfer.mask = operand(bytes, strides);
+  // Ranks count bytes, so they hold for a mask that is expanded along its last dimensions alone.
+  bool repeats = false, known = ranks.defined();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    const bool shared = strides[d] == 0;
+    known = known && (shared || !repeats);
+    repeats = repeats || shared;
+  }
+  if (known) transfer.mask_ranks = ranks.data();
 }
 
 Tensor nonzero_mask(const Tensor& x) {
@@ -127,30 +148,19 @@ void host_coordinates(const Tensor& mask, const Tensor& out) {
 
 }  // namespace
 
-Tensor coordinates_of(const Tensor& mask, int64_t count, const char* op) {
-  const int rank = mask.dim();
-  const Tensor out = Tensor::empty({count, rank}, DType::int64, mask.device());
-  if (count != 0 && rank != 0 && mask.device().type == DeviceType::cpu) {
+Tensor coordinates_of(const Tensor& given, int64_t& count) {
+  const bool on_host = given.device().type == DeviceType::cpu;
+  const Tensor mask = on_host ? given : given.contiguous();
+  const CountedMask counted = count_mask(mask, !on_host);
+  count = counted.count;
+  const Tensor out = Tensor::empty({count, mask.dim()}, DType::int64, mask.device());
+  if (count == 0 || mask.dim() == 0) return out;
+  if (on_host)
     host_coordinates(mask, out);
-    return out;
-  }
-  for (int d = 0; d < rank && count != 0; ++d) {
-    // One column: the position in dimension d, compressed by the mask.
-    const Tensor positions = Tensor::arange(mask.shape()[d], DType::int64, mask.device());
-    Transfer transfer;
-    transfer.op = op;
-    transfer.dtype = DType::int64;
-    transfer.shape = mask.shape();
-    transfer.dst = operand(out, Dims(mask.shape().size(), 0));
-    transfer.dst.data += d * static_cast<int64_t>(sizeof(int64_t));
-    transfer.src = operand(positions, Dims(mask.shape().size(), 0));
-    transfer.src.strides[d] = 1;
-    transfer.mask_side = MaskSide::destination;
-    transfer.mask = operand(mask, mask.strides());
-    transfer.rank_limit = count;
-    transfer.rank_stride = rank;
-    execute(transfer, mask.device());
-  }
+  else
+    device_table(mask.device().type)
+        .true_coordinates(counted.ranks.data(), mask.shape(), out.data<int64_t>(),
+                          mask.device().index);
   return out;
 }
 

@@ -179,13 +179,24 @@ void run_cuda(const Transfer& transfer, int device) {
   run_plan_cuda(transfer, *planned.plan.on_device, device);
 }
 
-int64_t count_true_cuda(const void* mask, int64_t count, int device) {
+int64_t count_true_cuda(const void* mask, int64_t count, void* ranks, int device) {
   int64_t out = 0;
   call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
-    return table.count_true(context, mask, count, &out, text);
+    return table.count_true(context, mask, count, ranks, &out, text);
   });
   raise_cuda_failure(device);
   return out;
+}
+
+size_t mask_ranks_bytes_cuda(int64_t count) {
+  return cuda_backend().table->mask_ranks_bytes(count);
+}
+
+void true_coordinates_cuda(void* ranks, const Dims& shape, int64_t* out, int device) {
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.true_coordinates(context, ranks, shape.data(), static_cast<int>(shape.size()), out,
+                                  text);
+  });
 }
 
 void map_cuda(const Map& map, int device) {
@@ -235,6 +246,8 @@ const DeviceTable& cuda_table() {
       .describe_plan = describe_plan_cuda,
       .same_plan = same_plan_cuda,
       .count_true = count_true_cuda,
+      .mask_ranks_bytes = mask_ranks_bytes_cuda,
+      .true_coordinates = true_coordinates_cuda,
       .map = map_cuda,
       .backward = backward_cuda,
       .count_up = count_up_cuda,

@@ -15,7 +15,7 @@ struct IndexedBackward;
 struct Map;
 struct Transfer;
 
-inline constexpr uint32_t kCudaTableVersion = 4;
+inline constexpr uint32_t kCudaTableVersion = 5;
 inline constexpr char kCudaTableSymbol[] = "sow_cuda_table";
 
 struct CudaText {
@@ -76,8 +76,12 @@ struct CudaTable {
   void (*describe_plan)(const DevicePlan* plan, CudaText* text);
   CudaStatus (*run)(const CudaContext* context, const Transfer* transfer, const DevicePlan* plan,
                     CudaText* text);
-  CudaStatus (*count_true)(const CudaContext* context, const void* mask, int64_t count,
+  // How many bytes are not zero; `ranks`, if not null, takes what is found on the way.
+  CudaStatus (*count_true)(const CudaContext* context, const void* mask, int64_t count, void* ranks,
                            int64_t* out, CudaText* text);
+  size_t (*mask_ranks_bytes)(int64_t count);
+  CudaStatus (*true_coordinates)(const CudaContext* context, void* ranks, const int64_t* shape,
+                                 int rank, int64_t* out, CudaText* text);
   // 0, 1, 2, ... in int64.
   CudaStatus (*count_up)(const CudaContext* context, void* out, int64_t count, CudaText* text);
   // The gradients of an indexed scatter without intermediate tensors; `done` says whether it could.
