@@ -51,6 +51,22 @@ def test_gradients(case):
 
 
 @pytest.mark.parametrize("case", [case for case in cases.SMOOTH if case.floats], ids=repr)
+def test_gradients_of_gradients(case):
+    function, values = function_of(case)
+    leaves = [value.clone().requires_grad_() for value in values]
+    grad = np.asarray(cases.weight(case))
+    weight = torch.from_numpy(grad.copy()).to(function(*values).dtype).requires_grad_()
+    weights = [cases.array(*value.shape, seed=60 + i).astype(value.dtype) for i, value in enumerate(case.values())]
+    wanted = cases.eager_second(case, grad, weights)
+    for first in (torch.autograd.grad(function(*leaves), leaves, weight, create_graph=True),
+                  torch.func.vjp(function, *leaves)[1](weight)):
+        taken = [(one, torch.from_numpy(np.array(w))) for one, w in zip(first, weights) if one.requires_grad]
+        second = torch.autograd.grad([one for one, _ in taken], [*leaves, weight], [w for _, w in taken], allow_unused=True)
+        for found, want in zip(second, wanted, strict=True):
+            np.testing.assert_allclose(np.zeros_like(want) if found is None else found, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", [case for case in cases.SMOOTH if case.floats], ids=repr)
 def test_vmap_in_vmap(case):
     function, values = function_of(case)
     given = [torch.stack([torch.stack([value, value + 1]), torch.stack([value + 2, value])]) for value in values]
