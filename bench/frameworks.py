@@ -157,6 +157,13 @@ def in_paddle(paddle: Any, device: str) -> None:
     ], 1e-3, 1, 5, wait)
 
 
+def has_device(library: Any) -> bool:
+    """Whether the library sees a GPU."""
+    if library.__name__ == "jax":
+        return any(device.platform == "gpu" for device in library.devices())
+    return bool(library.cuda.is_available() if library.__name__ == "torch" else library.is_compiled_with_cuda())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
@@ -172,6 +179,9 @@ def main() -> None:
             library = importlib.import_module(name)
         except ImportError:
             print(f"{name} is not here, going on without")
+            continue
+        if given.device == "cuda" and not has_device(library):
+            print(f"{name} sees no GPU here, going on without")
             continue
         print(f"\nsow {sow.__version__} inside of {name} {library.__version__}, {given.device}")
         measure(library, given.device)

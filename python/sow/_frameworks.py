@@ -204,7 +204,8 @@ class Formula:
             if not inputs[i].requires_grad:
                 inputs[i] = inputs[i].detach().requires_grad_()
         results = self._run(level - 1, inputs)
-        return _pull(results, [inputs[i] for i in wanted], list(tensors[-count:]))
+        # Nobody differentiates what comes out last: it is made as gradients of the tape are, to the bit.
+        return _pull(results, [inputs[i] for i in wanted], list(tensors[-count:]), level < self.level)
 
     def pull(self, tensors: list[Tensor], result: Tensor | None, weight: Tensor,
              wanted: tuple[int, ...]) -> list[Tensor]:

@@ -118,12 +118,22 @@ def _operand(op: Op, number: int, array: Any) -> Any:
 
 
 def _widened(op: Op, number: int, operand: Any, first: Any) -> Any:
-    """Integers that are added to floating values, as such: what JAX holds for linear is so in all that it differentiates."""
+    """Integers that are added to floating values, as such: what JAX holds for linear is so in all that it differentiates.
+
+    A number that JAX traces (a weakly typed scalar) is of the first array's type, as Python's numbers are.
+    """
+    if number and getattr(operand, "weak_type", False) and not operand.ndim and _is_values(op, number):
+        if jnp.issubdtype(first.dtype, jnp.inexact) or operand.dtype.kind == first.dtype.kind:
+            return operand.astype(first.dtype)
     added = op.name + "_" in OPERATIONS and op.holes[number] in ("source", "src", "values", "value", "updates")
     if not added or operand.dtype.kind not in "iub" or not jnp.issubdtype(first.dtype, jnp.floating):
         return operand
     digits = 1 if operand.dtype == bool else 8 * operand.dtype.itemsize - (operand.dtype.kind == "i")
     return operand.astype(first.dtype) if digits <= jnp.finfo(first.dtype).nmant + 1 else operand
+
+
+def _is_values(op: Op, number: int) -> bool:
+    return any(p.role == "values" and p.name == op.holes[number] for p in OPERATIONS[op.name].parameters)
 
 
 def bind(core: Core, operands: Sequence[Any], levels: Levels = (),

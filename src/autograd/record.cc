@@ -210,11 +210,12 @@ Rehearsed rehearse(const char* op, const std::function<Tensor()>& call, const Te
   rehearsal.result = result;
   const detail::Rehearsing guard(&rehearsal);
   Tensor recorded = call();
-  if (!rehearsal.met) detail::fail(ErrorKind::argument, "rehearse: nothing called {}", op);
+  // An operation that is made of others ran in full, and any data may be read by their gradients.
+  if (!rehearsal.met) rehearsal.saves = ~detail::kSaveResult;
   // What was made of the call's result cannot be known without it.
   if (result.defined() && !recorded.same_object(rehearsal.made)) {
     const detail::Rehearsing made_in_full(nullptr);
-    recorded = call();
+    if (rehearsal.met) recorded = call();
     if (recorded.dtype() != result.dtype() || !(recorded.shape() == result.shape())) {
       detail::fail(ErrorKind::argument, "{}: a result of type {} and shape {} is none of this call",
                    op, result.dtype(), result.shape());

@@ -179,6 +179,8 @@ class _Plan:
         with _following(tensors[0]):
             read, self.reads_result = Formula(operation, self.template).reads(
                 [to_sow(t) for t in tensors], wanted)
+        if self.reads_result:  # which a second derivative makes again, of all its arguments
+            read = tuple(range(len(tensors)))
         self.saved = read
         # A destination has the shape of the result, unless both broadcast.
         self.like_result = (0 not in read and operation.name + "_" in OPERATIONS
@@ -323,8 +325,7 @@ class _Formula(torch.autograd.Function):  # type: ignore[misc]
             from . import _library
 
             return tuple(_library.evaluate(formula, list(tensors)))
-        return tuple(own_memory(r, tensors[-1]) if formula.level == 0 else _apart(r, tensors)
-                     for r in evaluate(formula, list(tensors)))
+        return tuple(_apart(result, tensors) for result in evaluate(formula, list(tensors)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

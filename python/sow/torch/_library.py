@@ -40,6 +40,8 @@ def _schema(operation: Operation, scalars: tuple[str, ...]) -> str:
         kind = _TYPES.get(p.role) or ("Scalar" if p.name in scalars else "Tensor")
         if p.default is None and p.role in ("int", "array"):  # a number of groups, weights
             kind = "int?" if p.role == "int" else "Tensor?"
+        elif p.role == "int" and f" {p.name}: int | None" in operation.function.__nb_signature__[0][0]:  # type: ignore[attr-defined]
+            kind = "int?"  # the axis of flattened arrays
         parts.append(f"{kind} {p.name}")
     return f"({', '.join(parts)}) -> Tensor"
 
@@ -244,16 +246,19 @@ def _shape(operation: Operation, values: tuple[Any, ...], known: list[Any]) -> l
     if name == "gather":
         return list(given["index"].shape)
     if name == "take_along_axis":
-        index, axis = given["indices"].shape, given["axis"] % max(x.dim(), 1)
-        if not given["broadcast"]:
+        index = given["indices"].shape
+        if given["axis"] is None or not given["broadcast"]:
             return list(index)
+        axis = given["axis"] % max(x.dim(), 1)
         return [n if i == axis else m for i, (n, m) in enumerate(zip(index, x.shape))]
     if name == "index_select":
         axis = given["axis"] % max(x.dim(), 1)
         return [given["index"].numel() if i == axis else n for i, n in enumerate(x.shape)]
     if name == "gather_nd":
         indices = given["indices"].shape
-        return [*indices[:-1], *x.shape[indices[-1]:]]
+        return [*indices[:-1], *x.shape[given["batch_dims"] + indices[-1]:]]
+    if name == "index_get" and all(k is None or k.dtype is not torch.bool for k in given["indices"]):
+        return list(x[tuple(slice(None) if k is None else k for k in given["indices"])].shape)
     if name in _GROUPS:
         return _shape_of_groups(name, given, x)
     if name in ("sum", "mean"):

@@ -1,5 +1,9 @@
 """sow inside of torch on a GPU: captured graphs, compiled steps, and training that repeats its bits."""
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 import sow
@@ -115,6 +119,52 @@ def test_under_torchs_own_names():
     for a, b in zip(plain, ours):
         torch.testing.assert_close(a, b)
     assert sow.torch.report()["aten::index_add"]["sow"] > before.get("aten::index_add", {"sow": 0})["sow"]
+
+
+def test_compiled_code_under_torchs_own_names():
+    torch._dynamo.reset()
+    x, index, s = problem()
+    with sow.torch.patched(inductor=True):
+        run = torch.compile(lambda x, index, s: torch.index_add(x * 2, 0, index, s), fullgraph=True)
+        found = run(x, index, s)
+    assert torch.equal(found, sow.index_add(x * 2, 0, index, s))
+    torch._dynamo.reset()
+
+
+def test_layers_of_pyg():
+    """Unmodified, under patched(): torch's results within rounding, and the same bits every time."""
+    nn = pytest.importorskip("torch_geometric", reason="torch_geometric is not here").nn
+    torch.manual_seed(0)
+    count = 200
+    x, edges = torch.randn(count, 8), torch.randint(0, count, (2, 4000))
+    degrees = torch.bincount(torch.bincount(edges[1], minlength=count))
+    layers = [nn.GCNConv(8, 6), nn.GATConv(8, 6), nn.SAGEConv(8, 6, aggr="max"), nn.GINConv(torch.nn.Linear(8, 6)),
+              nn.PNAConv(8, 6, ["mean", "min", "max", "std"], ["identity", "attenuation"], degrees)]
+    x, edges = x.cuda(), edges.cuda()
+    for layer in layers:
+        layer.cuda()
+
+        def gradients(layer=layer):
+            y = layer(x, edges)
+            return [y.detach(), *torch.autograd.grad((y ** 2).mean(), list(layer.parameters()))]
+
+        plain = gradients()
+        before = sum(c["sow"] for c in sow.torch.report().values())
+        with sow.torch.patched():
+            patched = [gradients() for _ in range(3)]
+        assert sum(c["sow"] for c in sow.torch.report().values()) > before, layer
+        for again in patched[1:]:
+            assert all(torch.equal(a, b) for a, b in zip(patched[0], again)), layer
+        for a, b in zip(plain, patched[0]):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_model_of_transformers_that_merges_image_tokens():
+    pytest.importorskip("transformers", reason="transformers is not here")
+    example = pathlib.Path(__file__).resolve().parents[3] / "examples" / "torch_transformers.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "on cuda" in done.stdout
 
 
 def test_a_bad_index_is_told_later_and_the_context_lives():

@@ -94,6 +94,17 @@ def test_lists_numbers_and_held_indices():
     assert found.tolist() == [2, 0, 0]
 
 
+def test_a_traced_number_is_of_the_destinations_type():
+    """What Python's float is outside: weakly typed, and float64 where JAX has 64-bit types."""
+    for function in (lambda v: sow.index_fill(X, 0, KEYS, v), lambda v: sow.mul(X, v),
+                     lambda v: sow.masked_fill(X.astype("bfloat16"), cases.MASK, v)):
+        assert cases.bits(jax.jit(function)(1.5)) == cases.bits(function(1.5))
+        assert jax.grad(lambda v, f=function: f(v).astype("float32").sum())(1.5).dtype == float
+    assert cases.bits(jax.jit(lambda v: sow.index_fill(KEYS, 0, [1], v))(7)) == cases.bits(sow.index_fill(KEYS, 0, [1], 7))
+    with pytest.raises(TypeError, match="index_fill: .*same type"):
+        jax.jit(lambda v: sow.index_fill(KEYS, 0, [1], v))(1.5)
+
+
 def test_a_donated_destination_is_written_in_place():
     add = jax.jit(lambda x, keys, rows: sow.jax.index_add(x, 0, keys, rows), donate_argnums=0)
     x = jnp.zeros((1000, 3), "f4") + 1
