@@ -7,6 +7,7 @@
 #include "core/isa.h"
 #include "cpu/fold/accumulator.h"
 #include "sow/half.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail {
 
@@ -85,10 +86,15 @@ ApplyShortRows short_apply(DType dtype, Reduce reduce, int columns) {
       return short_extremes_avx512(reduce, columns);
   }
   ApplyShortRows found = nullptr;
-  with_dtype(dtype, [&](auto tag) {
+  with_dtype(kernel_type(dtype, reduce), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) || is_float_element<T>)
+    constexpr bool kWideUnsigned = std::is_unsigned_v<T> && sizeof(T) > 1;
+    if constexpr (kWideUnsigned) {
+      // Extremes of these go by other strategies.
+    } else if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) ||
+                         is_float_element<T>) {
       found = apply_for<T>(reduce, columns);
+    }
   });
   return found;
 }
