@@ -172,6 +172,7 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
 _watch()
 
 from . import _pickle as _pickle  # noqa: E402  (it needs what is above; functions are pickled by their names)
+from . import _signature as _signature  # noqa: E402
 
 __version__ = _version()
 

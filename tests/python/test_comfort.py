@@ -2,6 +2,7 @@
 
 import array
 import copy
+import inspect
 import io
 import pickle
 
@@ -121,3 +122,15 @@ def test_threads_is_a_scope():
     with sow.threads(1):
         assert sow.get_num_threads() == 1
     assert sow.get_num_threads() == before
+
+
+def test_signatures_are_real():
+    signature = inspect.signature(sow.index_add)
+    assert list(signature.parameters) == ["x", "axis", "index", "source", "alpha", "bounds", "stream", "out"]
+    assert signature.parameters["alpha"].default == 1 and signature.parameters["bounds"].kind.name == "KEYWORD_ONLY"
+    assert list(inspect.signature(sow.Tensor.index_add).parameters)[:3] == ["self", "axis", "index"]
+    assert list(inspect.signature(sow.zeros([2]).index_add).parameters)[:2] == ["axis", "index"]
+    for name in sow.__all__:
+        function = getattr(sow, name)
+        if callable(function) and not isinstance(function, type):
+            assert inspect.signature(function) is not None, name
