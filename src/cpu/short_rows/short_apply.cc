@@ -70,7 +70,7 @@ template <class T>
 ApplyShortRows apply_for(Reduce reduce, int columns) {
   if (reduce == Reduce::amax) return apply_for<T, Reduce::amax>(columns);
   if (reduce == Reduce::amin) return apply_for<T, Reduce::amin>(columns);
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {  // which unsigned ones share
     if (reduce == Reduce::add) return apply_for<T, Reduce::add>(columns);
     if (reduce == Reduce::mul) return apply_for<T, Reduce::mul>(columns);
   }
@@ -88,11 +88,7 @@ ApplyShortRows short_apply(DType dtype, Reduce reduce, int columns) {
   ApplyShortRows found = nullptr;
   with_dtype(kernel_type(dtype, reduce), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr bool kWideUnsigned = std::is_unsigned_v<T> && sizeof(T) > 1;
-    if constexpr (kWideUnsigned) {
-      // Extremes of these go by other strategies.
-    } else if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) ||
-                         is_float_element<T>) {
+    if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) || is_float_element<T>) {
       found = apply_for<T>(reduce, columns);
     }
   });
