@@ -9,6 +9,7 @@
 
 #include "core/dtype_switch.h"
 #include "core/power.h"
+#include "cpu/map/map_powers.h"
 #include "transfer/map.h"
 
 namespace sow::detail {
@@ -222,12 +223,10 @@ void compute_block(const Map& map, const C* a, const C* b, int64_t count, C* out
         return each([](C x, C) { return std::abs(x); });
       return;
     case MapOp::exp:
-      if constexpr (std::is_same_v<C, double>)
-        return each([](C x, C) { return real_exponential(x); });
+      if constexpr (std::is_same_v<C, double>) return exponentials(a, count, out);
       return;
     case MapOp::log:
-      if constexpr (std::is_same_v<C, double>)
-        return each([](C x, C) { return real_logarithm(x); });
+      if constexpr (std::is_same_v<C, double>) return logarithms(a, count, out);
       return;
     case MapOp::rest:
       return each([](C x, C y) { return rest_of(x, y); });
