@@ -152,7 +152,7 @@ class RandomCall {
     return shape;
   }
 
-  Reduce reduction() { return static_cast<Reduce>(draw_.between(0, 5)); }
+  Reduce reduction() { return static_cast<Reduce>(draw_.between(0, kReduceCount - 1)); }
   DType source_dtype() { return draw_.chance(2) ? DType::int16 : dtype_; }
 
   Source source(const Dims& shape) {

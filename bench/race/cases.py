@@ -17,7 +17,7 @@ class Case:
 
     name: str
     group: str  # "table", or the line of a plot
-    kind: str  # masked, along, rows (a width of 1: elements), diagonal, gather; on a GPU also cache, nd
+    kind: str  # masked, along, rows (a width of 1: elements), diagonal, gather, family (family.py); on a GPU also cache, nd
     reduce: str = "add"
     dtype: str = "float32"
     shape: tuple[int, ...] = ()  # of the destination
@@ -40,7 +40,7 @@ class Case:
     @property
     def data_key(self) -> str:
         """Cases with the same key run on the same arrays."""
-        parts = [self.kind, self.dtype, self.shape, self.items, self.axis, self.density, self.index, self.values]
+        parts = [self.kind, *([self.reduce] if self.kind == "family" else []), self.dtype, self.shape, self.items, self.axis, self.density, self.index, self.values]
         return "-".join(str(part) for part in parts).replace(" ", "")
 
     def with_floor(self, floor_bytes: int) -> Case:
@@ -193,9 +193,10 @@ def varieties() -> Iterator[Case]:
 
 
 def all_cases(quick: bool, processors: int) -> list[Case]:
-    from .grid import grid, sample  # which is made of the functions above
+    from .family import family
+    from .grid import grid, sample  # which are made of the functions above
 
-    listed = [case for case in [*table(), *growth()] if case.threads <= processors]
+    listed = [case for case in [*table(), *growth(), *family()] if case.threads <= processors]
     crossed = [case for case in grid() if case.threads <= processors]
     if quick:
         return [case for case in listed if case.quick] + sample(crossed, GRID_SAMPLE)

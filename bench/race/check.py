@@ -67,6 +67,11 @@ def differs(case: Case, arrays: Arrays, expected: list[dict[str, Any]], found: l
 def differences(case: Case, arrays: Arrays, a: np.ndarray, b: np.ndarray, step: int, part: int) -> str:
     a, b = as_double(a, case.dtype), as_double(b, case.dtype)
     width = case.shape[-1] if case.kind == "rows" and len(case.shape) > 1 else 1
+    if case.kind == "family":  # sums of some ten terms, and what is made of them; gradients cancel
+        with np.errstate(invalid="ignore"):
+            near = np.abs(a - b) <= 1e-4 * np.maximum(np.abs(a), np.abs(b)) + 1e-5
+        near |= (a == b) | (np.isnan(a) & np.isnan(b))
+        return "" if near.mean() > 0.9999 else f"{(~near).sum()} of {a.size} elements differ"
     if part == 1:  # a gradient of the source: one rounding or two an element, relative to its size
         near = np.abs(a - b) <= 64 * EPSILON[case.dtype] * np.maximum(np.abs(a), np.abs(b)) + 1e-30
         return "" if near.mean() > 0.999 else f"{(~near).sum()} gradients differ"

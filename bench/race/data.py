@@ -54,6 +54,10 @@ def keys(random: np.random.Generator, shape: tuple[int, ...], extent: int, how: 
 
 def make(case: Case) -> Arrays:
     random = np.random.default_rng(zlib.crc32(case.data_key.encode()))
+    if case.kind == "family":
+        from .family import arrays_of
+
+        return arrays_of(case, random, draw, keys)
     arrays = {"x": draw(random, case.shape, case)}
     if case.kind == "masked":
         mask = np.zeros(product(case.items), bool)

@@ -25,17 +25,21 @@ enum class DType : uint8_t {
   float64,
   complex64,
   complex128,
+  uint16,  // the wider unsigned integers came later: saved programs hold these numbers
+  uint32,
+  uint64,
 };
-inline constexpr int kDTypeCount = 12;
+inline constexpr int kDTypeCount = 15;
 
 SOW_API const char* name_of(DType dtype);
 SOW_API size_t size_of(DType dtype);
 SOW_API bool is_floating(DType dtype);  // float16 to float64
 SOW_API bool is_complex(DType dtype);
-SOW_API bool is_integer(DType dtype);  // uint8 to int64; bool is not one
+SOW_API bool is_integer(DType dtype);   // signed or unsigned; bool is not one
+SOW_API bool is_unsigned(DType dtype);  // uint8 to uint64
 inline bool is_differentiable(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
-// The DType of a C++ type; only defined for the twelve element types.
+// The DType of a C++ type; only defined for the element types.
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>)
@@ -50,6 +54,12 @@ constexpr DType dtype_of() {
     return DType::int32;
   else if constexpr (std::is_integral_v<T> && sizeof(T) == 8 && std::is_signed_v<T>)
     return DType::int64;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return DType::uint16;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return DType::uint32;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 8)
+    return DType::uint64;
   else if constexpr (std::is_same_v<T, float16>)
     return DType::float16;
   else if constexpr (std::is_same_v<T, bfloat16>)
@@ -73,9 +83,9 @@ class SOW_API Scalar {
   Scalar(bool v) : kind_(Kind::boolean), integer_(v) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) Scalar(T v)
-      : kind_(Kind::integer), integer_(static_cast<int64_t>(v)) {
-    static_assert(sizeof(T) < 8 || std::is_signed_v<T>, "unsigned 64-bit scalars do not fit");
-  }
+      : kind_(Kind::integer),
+        integer_(static_cast<int64_t>(v)),
+        beyond_(std::is_unsigned_v<T> && integer_ < 0) {}
   Scalar(double v) : kind_(Kind::real), real_(v) {}
   Scalar(float v) : Scalar(static_cast<double>(v)) {}
   Scalar(float16 v) : Scalar(static_cast<double>(v)) {}
@@ -84,6 +94,7 @@ class SOW_API Scalar {
   Scalar(std::complex<float> v) : Scalar(std::complex<double>(v)) {}
 
   Kind kind() const { return kind_; }
+  bool beyond_int64() const { return beyond_; }  // an integer from 2^63 on, which uint64 has
   // Writes the value as `dtype` to `out` (size_of(dtype) bytes), rounded once; an Error that begins
   // with `op` if the contract (section 3) forbids the conversion.
   void write_as(DType dtype, void* out, const char* op) const;
@@ -92,6 +103,7 @@ class SOW_API Scalar {
  private:
   Kind kind_;
   int64_t integer_ = 0;
+  bool beyond_ = false;  // integer_ holds the bits of a uint64
   double real_ = 0, imag_ = 0;
 };
 

@@ -14,8 +14,9 @@ namespace sow {
 // -- groups
 // src's slices along `axis`, reduced by group: the result has `size` groups on that axis. The index
 // has one key per slice, or src's rank. Reductions: add = sum, mul = multiply = prod, amax = max,
-// amin = min, mean; count, any, all, var and std (count less `correction` divides), logsumexp,
-// first, last; argmax and argmin: where along the axis the first winner is, or the last of them.
+// amin = min, mean, bitwise_and, bitwise_or, bitwise_xor; count, any, all, var and std (count less
+// `correction` divides), logsumexp, first, last; argmax and argmin: where along the axis the first
+// winner is, or the last of them.
 [[nodiscard]] SOW_API Tensor group_reduce(const Tensor& src, const Index& index,
                                           std::string_view reduce, int64_t axis = 0,
                                           std::optional<int64_t> size = {}, int64_t correction = 1,

@@ -10,10 +10,13 @@
 namespace sow {
 
 // What happens where several updates meet, and with the old value.
-enum class Reduce : uint8_t { assign, add, mul, amax, amin, mean };
+enum class Reduce : uint8_t { assign, add, mul, amax, amin, mean, bit_and, bit_or, bit_xor };
+inline constexpr int kReduceCount = 9;
+inline bool is_bitwise(Reduce reduce) { return reduce >= Reduce::bit_and; }
 
 // A reduction by enum or by name: assign, add = sum, mul = multiply = prod, amax = max,
-// amin = min, mean. An unknown name is an error that lists these.
+// amin = min, mean, bitwise_and, bitwise_or, bitwise_xor. An unknown name is an error that lists
+// these.
 class SOW_API ReduceName {
  public:
   ReduceName(Reduce value) : value_(value) {}

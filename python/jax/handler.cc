@@ -120,6 +120,12 @@ DType dtype_of_buffer(Type type) {
       return DType::int64;
     case Type::uint8:
       return DType::uint8;
+    case Type::uint16:
+      return DType::uint16;
+    case Type::uint32:
+      return DType::uint32;
+    case Type::uint64:
+      return DType::uint64;
     case Type::float16:
       return DType::float16;
     case Type::bfloat16:

@@ -152,6 +152,9 @@ from ._core import (
     tensor_scatter_nd_update_,
     transpose,
     uint8,
+    uint16,
+    uint32,
+    uint64,
     unsqueeze,
     where,
     zeros,
@@ -169,6 +172,7 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
 _watch()
 
 from . import _pickle as _pickle  # noqa: E402  (it needs what is above; functions are pickled by their names)
+from . import _signature as _signature  # noqa: E402
 
 __version__ = _version()
 
@@ -329,6 +333,9 @@ __all__ = [
     "tiles",
     "transpose",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "unique",
     "unsqueeze",
     "vjp",

@@ -15,7 +15,7 @@ from ._frameworks import OPERATIONS, Parameter
 
 DIFFERENTIABLE = frozenset(
     {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"})
-TYPES = DIFFERENTIABLE | {"bool", "uint8", "int8", "int16", "int32", "int64"}
+TYPES = DIFFERENTIABLE | {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
 
 
 Meta = tuple[tuple[Any, ...], str]  # the shape and the type of an array

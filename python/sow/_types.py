@@ -29,7 +29,8 @@ IndexLike = Union[ArrayLike, Index]
 Shape = Union[int, Sequence[int]]
 StreamLike = Union[int, Any]
 """A CUDA stream: torch's, CuPy's, an object with __cuda_stream__, or the number of a cudaStream_t."""
-Reduction = Literal["assign", "add", "sum", "mul", "multiply", "prod", "amax", "max", "amin", "min", "mean"]
+Reduction = Literal["assign", "add", "sum", "mul", "multiply", "prod", "amax", "max", "amin", "min", "mean",
+                    "bitwise_and", "bitwise_or", "bitwise_xor"]
 """What happens where several updates meet."""
 GroupReduction = Literal["add", "sum", "mul", "multiply", "prod", "amax", "max", "amin", "min", "mean", "count", "any", "all",
                          "var", "std", "logsumexp", "first", "last", "argmax", "argmin", "bitwise_and", "bitwise_or",

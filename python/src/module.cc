@@ -26,6 +26,15 @@ PyObject* class_of(ErrorKind kind) {
   return PyExc_RuntimeError;
 }
 
+// What nanobind's functions show as their signature: their types have no attributes that Python
+// could set, and inspect looks for this one.
+void describe_functions(nb::handle function, nb::handle signature) {
+  PyTypeObject* type = Py_TYPE(function.ptr());
+  if (PyDict_SetItemString(type->tp_dict, "__signature__", signature.ptr()) != 0)
+    throw nb::python_error();
+  PyType_Modified(type);
+}
+
 }  // namespace
 }  // namespace sow::python
 
@@ -56,6 +65,7 @@ NB_MODULE(_core, module) {
   bind_math(module, tensor);
   bind_autograd(module, tensor);
   bind_runtime(module);
+  module.def("_describe", describe_functions);
   bind_cuda(module);
   bind_program(module);
   bind_jit(module);

@@ -12,19 +12,22 @@ namespace sow {
 
 const char* name_of(DType dtype) {
   static constexpr const char* kNames[kDTypeCount] = {
-      "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
-      "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+      "bool",    "uint8",   "int8",      "int16",      "int32",  "int64",  "float16", "bfloat16",
+      "float32", "float64", "complex64", "complex128", "uint16", "uint32", "uint64"};
   return kNames[static_cast<int>(dtype)];
 }
 
 size_t size_of(DType dtype) {
-  static constexpr uint8_t kSizes[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+  static constexpr uint8_t kSizes[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8};
   return kSizes[static_cast<int>(dtype)];
 }
 
 bool is_floating(DType dtype) { return dtype >= DType::float16 && dtype <= DType::float64; }
-bool is_complex(DType dtype) { return dtype >= DType::complex64; }
-bool is_integer(DType dtype) { return dtype >= DType::uint8 && dtype <= DType::int64; }
+bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
+bool is_unsigned(DType dtype) { return dtype == DType::uint8 || dtype >= DType::uint16; }
+bool is_integer(DType dtype) {
+  return (dtype >= DType::uint8 && dtype <= DType::int64) || dtype >= DType::uint16;
+}
 
 namespace {
 
@@ -50,15 +53,17 @@ T round_real(double value, const Scalar& scalar, DType dtype, const char* op) {
   return rounded;
 }
 
-// An int64 rounded once: by way of float64 it would round twice on the way to narrower types, so
+// An integer rounded once: by way of float64 it would round twice on the way to narrower types, so
 // the halves of the integer are combined with a sticky bit first.
 template <class T>
 T round_integer(int64_t value, const Scalar& scalar, DType dtype, const char* op) {
+  const bool negative = value < 0 && !scalar.beyond_int64();
   if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
-    return static_cast<T>(value);
+    return scalar.beyond_int64() ? static_cast<T>(static_cast<uint64_t>(value))
+                                 : static_cast<T>(value);
   } else {
     const uint64_t magnitude =
-        value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+        negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     // 53 bits hold the top of any integer with one sticky bit; float16 and bfloat16 have fewer.
     uint64_t top = magnitude;
     int shift = 0;
@@ -67,7 +72,7 @@ T round_integer(int64_t value, const Scalar& scalar, DType dtype, const char* op
       ++shift;
     }
     const double exact = std::ldexp(static_cast<double>(top), shift);
-    return round_real<T>(value < 0 ? -exact : exact, scalar, dtype, op);
+    return round_real<T>(negative ? -exact : exact, scalar, dtype, op);
   }
 }
 
@@ -78,9 +83,16 @@ T to_integer(const Scalar& scalar, Scalar::Kind kind, int64_t integer, double re
     if (!(real == std::trunc(real))) {
       refuse(scalar, dtype, op, "an integer type takes no fraction, infinity or NaN");
     }
-    if (!(real >= -0x1p63 && real < 0x1p63)) refuse(scalar, dtype, op, "it is out of range");
+    constexpr double kEnd = std::is_same_v<T, uint64_t> ? 0x1p64 : 0x1p63;
+    if (!(real >= -0x1p63 && real < kEnd)) refuse(scalar, dtype, op, "it is out of range");
+    if (std::is_same_v<T, uint64_t> && real >= 0) return static_cast<T>(real);
     integer = static_cast<int64_t>(real);
   }
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    if (integer < 0 && !scalar.beyond_int64()) refuse(scalar, dtype, op, "it is out of range");
+    return static_cast<T>(integer);
+  }
+  if (scalar.beyond_int64()) refuse(scalar, dtype, op, "it is out of range");
   if (integer < static_cast<int64_t>(std::numeric_limits<T>::min()) ||
       integer > static_cast<int64_t>(std::numeric_limits<T>::max())) {
     refuse(scalar, dtype, op, "it is out of range");
@@ -99,7 +111,7 @@ void Scalar::write_as(DType dtype, void* out, const char* op) const {
     using T = typename decltype(tag)::type;
     T value{};
     if constexpr (std::is_same_v<T, bool>) {
-      const double number = whole ? static_cast<double>(integer_) : real_;
+      const double number = beyond_ ? 2 : whole ? static_cast<double>(integer_) : real_;
       if (number != 0 && number != 1) refuse(*this, dtype, op, "bool takes true, false, 0 and 1");
       value = number == 1;
     } else if constexpr (std::is_integral_v<T>) {
@@ -123,7 +135,7 @@ std::string Scalar::to_string() const {
     case Kind::boolean:
       return integer_ ? "true" : "false";
     case Kind::integer:
-      return std::to_string(integer_);
+      return beyond_ ? std::to_string(static_cast<uint64_t>(integer_)) : std::to_string(integer_);
     case Kind::real:
       return detail::text("{}", real_);
     default:

@@ -36,6 +36,12 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
       return f(TypeTag<float>{});
     case DType::float64:
       return f(TypeTag<double>{});
+    case DType::uint16:
+      return f(TypeTag<uint16_t>{});
+    case DType::uint32:
+      return f(TypeTag<uint32_t>{});
+    case DType::uint64:
+      return f(TypeTag<uint64_t>{});
     case DType::complex64:
       return f(TypeTag<std::complex<float>>{});
     default:

@@ -222,6 +222,9 @@ void expect_source(const char* op, const Tensor& x, int64_t keys, const Tensor& 
   const bool ordered = reduce == Reduce::amax || reduce == Reduce::amin;
   if (ordered && is_complex(x.dtype()))
     fail(ErrorKind::type, "{}: {} needs an order, and {} has none", op, name_of(reduce), x.dtype());
+  if (is_bitwise(reduce) && is_differentiable(x.dtype()))
+    fail(ErrorKind::type, "{}: {} has no bits that {} could combine", op, x.dtype(),
+         name_of(reduce));
   if (reduce == Reduce::mean && x.dtype() == DType::bool_)
     fail(ErrorKind::type, "{}: bool has no mean", op);
 }

@@ -27,6 +27,10 @@ void expect_reducible(const char* op, Reduce reduce, DType dtype) {
   if (ordered && is_complex(dtype)) {
     fail(ErrorKind::type, "{}: {} needs an order, and {} has none", op, name_of(reduce), dtype);
   }
+  if (is_bitwise(reduce) && is_differentiable(dtype)) {
+    fail(ErrorKind::type, "{}: {} needs an integer type or bool, and this is {}", op,
+         name_of(reduce), dtype);
+  }
   if (reduce == Reduce::mean && dtype == DType::bool_) {
     fail(ErrorKind::type, "{}: bool has no mean", op);
   }

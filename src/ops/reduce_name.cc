@@ -12,10 +12,13 @@ struct Named {
 
 // The first name of a reduction is the one it prints with.
 constexpr Named kNames[] = {
-    {"assign", Reduce::assign}, {"add", Reduce::add},      {"sum", Reduce::add},
-    {"mul", Reduce::mul},       {"multiply", Reduce::mul}, {"prod", Reduce::mul},
-    {"amax", Reduce::amax},     {"max", Reduce::amax},     {"amin", Reduce::amin},
-    {"min", Reduce::amin},      {"mean", Reduce::mean},
+    {"assign", Reduce::assign},     {"add", Reduce::add},
+    {"sum", Reduce::add},           {"mul", Reduce::mul},
+    {"multiply", Reduce::mul},      {"prod", Reduce::mul},
+    {"amax", Reduce::amax},         {"max", Reduce::amax},
+    {"amin", Reduce::amin},         {"min", Reduce::amin},
+    {"mean", Reduce::mean},         {"bitwise_and", Reduce::bit_and},
+    {"bitwise_or", Reduce::bit_or}, {"bitwise_xor", Reduce::bit_xor},
 };
 
 Reduce parse(std::string_view name) {
@@ -24,7 +27,8 @@ Reduce parse(std::string_view name) {
   }
   detail::fail(ErrorKind::argument,
                "reduce: unknown reduction \"{}\"; the names are assign, add = sum, "
-               "mul = multiply = prod, amax = max, amin = min, mean",
+               "mul = multiply = prod, amax = max, amin = min, mean, bitwise_and, bitwise_or, "
+               "bitwise_xor",
                name);
 }
 

@@ -21,8 +21,11 @@ Tensor apply_to(const OpDef& op, const Tensor& x, const Tensor& second) {
 }
 
 Tensor index_keys(const Tensor& keys) {
-  if (!keys.defined() || !is_integer(keys.dtype()) || size_of(keys.dtype()) >= 4) return keys;
-  return to(keys, DType::int32);
+  if (!keys.defined() || !is_integer(keys.dtype())) return keys;
+  if (size_of(keys.dtype()) < 4) return to(keys, DType::int32);
+  if (!is_unsigned(keys.dtype())) return keys;
+  if (keys.dtype() == DType::uint32) return to(keys, DType::int64);
+  return to(where(gt(keys, INT64_MAX), INT64_MAX, keys), DType::int64);  // which is out of range
 }
 
 void add_index(Call& call, const Index& index) {
@@ -42,21 +45,20 @@ bool widens(DType from, DType to) {
       case DType::float16:
         return 11;
       case DType::bfloat16:
-      case DType::uint8:
         return 8;
       case DType::float32:
         return 24;
       case DType::float64:
         return 53;
       default:
-        return 8 * static_cast<int>(size_of(dtype)) - 1;
+        return 8 * static_cast<int>(size_of(dtype)) - (is_unsigned(dtype) ? 0 : 1);
     }
   };
   if (from == to) return true;
   if (to == DType::bool_ || is_complex(from) != is_complex(to)) return false;
   if (is_differentiable(from)) return is_differentiable(to) && size_of(from) < size_of(to);
-  const bool negative = from != DType::bool_ && from != DType::uint8;
-  return digits(from) <= digits(to) && !(negative && to == DType::uint8);
+  const bool negative = from != DType::bool_ && !is_unsigned(from);
+  return digits(from) <= digits(to) && !(negative && is_unsigned(to));
 }
 
 void add_source(Call& call, const Tensor& source) {

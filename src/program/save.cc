@@ -112,11 +112,14 @@ class Reader {
 
 // -- attributes
 
+// The kind of an integer from 2^63 on, after those of Scalar::Kind.
+constexpr uint8_t kBeyondInt64 = 4;
+
 void write_scalar(Writer& out, const Scalar& scalar) {
-  out.number(static_cast<uint8_t>(scalar.kind()));
+  out.number(scalar.beyond_int64() ? kBeyondInt64 : static_cast<uint8_t>(scalar.kind()));
   if (scalar.kind() == Scalar::Kind::boolean || scalar.kind() == Scalar::Kind::integer) {
     int64_t value = 0;
-    scalar.write_as(DType::int64, &value, "save");
+    scalar.write_as(scalar.beyond_int64() ? DType::uint64 : DType::int64, &value, "save");
     out.number(value);
     return;
   }
@@ -127,7 +130,10 @@ void write_scalar(Writer& out, const Scalar& scalar) {
 }
 
 Scalar read_scalar(Reader& in) {
-  const auto kind = in.choice<Scalar::Kind>(4);
+  const auto kind = in.choice<Scalar::Kind>(kBeyondInt64 + 1);
+  if (static_cast<uint8_t>(kind) == kBeyondInt64) {
+    return Scalar(static_cast<uint64_t>(in.number<int64_t>()));
+  }
   if (kind == Scalar::Kind::boolean) return Scalar(in.number<int64_t>() != 0);
   if (kind == Scalar::Kind::integer) return Scalar(in.number<int64_t>());
   const double real = in.real(), imag = in.real();
@@ -161,7 +167,7 @@ Attrs read_attrs(Reader& in) {
                       &attrs.keepdim, &attrs.scalar_first, &has_scalar}) {
     *value = in.flag();
   }
-  attrs.reduce = in.choice<Reduce>(6);
+  attrs.reduce = in.choice<Reduce>(kReduceCount);
   attrs.bounds = in.choice<Bounds>(4);
   // A file cannot vouch for an index: under a promise a bad one would be undefined behaviour.
   if (attrs.bounds == Bounds::promise) attrs.bounds = Bounds::error;

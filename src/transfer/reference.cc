@@ -135,6 +135,7 @@ T fold_mean(const std::vector<T>& terms) {
   } else if constexpr (std::is_integral_v<T>) {
     uint64_t wrapping = 0;
     for (T term : terms) wrapping += static_cast<uint64_t>(term);
+    if constexpr (std::is_unsigned_v<T>) return static_cast<T>(wrapping / terms.size());
     const int64_t sum = static_cast<int64_t>(wrapping), count = static_cast<int64_t>(terms.size());
     const int64_t quotient = sum / count;
     return static_cast<T>(quotient - (sum % count < 0));
@@ -207,6 +208,21 @@ T fold_extreme(const std::vector<T>& terms, bool maximum) {
 }
 
 template <class T>
+T fold_bits(const std::vector<T>& terms, Reduce reduce) {
+  if constexpr (std::is_integral_v<T>) {
+    T bits = terms[0];
+    for (size_t i = 1; i < terms.size(); ++i) {
+      if (reduce == Reduce::bit_and) bits = static_cast<T>(bits & terms[i]);
+      if (reduce == Reduce::bit_or) bits = static_cast<T>(bits | terms[i]);
+      if (reduce == Reduce::bit_xor) bits = static_cast<T>(bits ^ terms[i]);
+    }
+    return bits;
+  } else {
+    return terms[0];  // bits of a fraction mean nothing; operations refuse them
+  }
+}
+
+template <class T>
 T negated(T value) {
   if constexpr (std::is_same_v<T, bool>)
     return value;
@@ -247,8 +263,10 @@ T fold_group(const Transfer& t, const Update* first, const Update* last, T old) 
       return canonical(fold_mean(terms));
     case Reduce::amax:
       return canonical(fold_extreme(terms, true));
-    default:
+    case Reduce::amin:
       return canonical(fold_extreme(terms, false));
+    default:
+      return fold_bits(terms, t.reduce);
   }
 }
 

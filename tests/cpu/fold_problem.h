@@ -217,6 +217,7 @@ inline Bytes result_of(const Problem& problem, const Strategy& strategy, int thr
 }
 
 inline bool is_reducible(DType dtype, Reduce reduce) {
+  if (is_bitwise(reduce)) return !is_differentiable(dtype);
   if (reduce == Reduce::mean) return dtype != DType::bool_;
   if (reduce == Reduce::amax || reduce == Reduce::amin) return !is_complex(dtype);
   return true;

@@ -41,7 +41,7 @@ TEST_P(Fold, GivesTheReferenceBits) {
                                 {40, 3, 1, 2},   {2, 600, 33, 20}, {3, 300, 1, 1200}};
   const ProblemSizes plain[] = {
       {1, 400, 3, 50}, {1, 200, 8, 90}, {1, 500, 2, 300}, {1, 90, 16, 30}};
-  for (int reduce = 0; reduce < 6; ++reduce) {
+  for (int reduce = 0; reduce < kReduceCount; ++reduce) {
     if (!is_reducible(dtype, static_cast<Reduce>(reduce))) continue;
     for (int values = 0; values < 4; ++values) {
       if (is_left_out(values + reduce + GetParam())) continue;

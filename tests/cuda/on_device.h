@@ -8,10 +8,10 @@
 
 namespace sow::test {
 
-inline constexpr DType kCaseTypes[] = {DType::bool_,   DType::uint8,     DType::int8,
-                                       DType::int16,   DType::int32,     DType::int64,
-                                       DType::float16, DType::bfloat16,  DType::float32,
-                                       DType::float64, DType::complex64, DType::complex128};
+inline constexpr DType kCaseTypes[] = {
+    DType::bool_,     DType::uint8,      DType::int8,     DType::int16,   DType::int32,
+    DType::int64,     DType::float16,    DType::bfloat16, DType::float32, DType::float64,
+    DType::complex64, DType::complex128, DType::uint16,   DType::uint32,  DType::uint64};
 
 inline TensorList on_gpu(const TensorList& host) {
   TensorList out;

@@ -137,8 +137,9 @@ class Pool:
         self.roles = {
             "destination": [f4, f4.copy()[::-1], np.ones((2, 2)), np.zeros((2, 3), "f4"), np.zeros((3, 2), "f4").T,
                             np.zeros((2, 2), "c8"), np.zeros((2, 2), "i4"), np.zeros((2, 2), bool), np.zeros(3, "f4"),
+                            np.full((2, 2), 2**64 - 1, "u8"), np.ones((2, 2), "u2"), sow.ones([2, 2], "u4"),
                             sow.ones([2, 2]), sow.zeros([2, 3]), np.zeros((0, 2), "f4"), np.array(2, "f4")],
-            "array": [np.full((2, 2), 2, "f4"), np.ones((2, 3), "f4"), np.ones((2, 2)), sow.ones([2, 2]), np.ones(3, "f4"),
+            "array": [np.full((2, 2), 2, "f4"), np.full((2, 2), 2**63, "u8"), np.ones((2, 2), "u2"), np.ones((2, 3), "f4"), np.ones((2, 2)), sow.ones([2, 2]), np.ones(3, "f4"),
                       np.broadcast_to(np.float32(1), (2, 2))],
             "row": [np.ones(2, "f4"), np.ones(3, "f4"), np.ones(4, "f4"), np.arange(4.0), [1.0, 2.0], sow.ones([2])],
             "index": [np.array([[0, 1], [1, 0]]), np.zeros((2, 2), "i4"), np.array([[0, 1]]), [[0, 1], [0, 1]],
@@ -149,7 +150,7 @@ class Pool:
             "number": [0, 1, 2.5, -1, 1j, True, np.float64(3), np.int64(2), float("nan"), 1e300],
             "axis": [0, 1, -1, 2, -3],
             "reduce": ["add", "mul", "amax", "amin", "mean", "assign", "sum", "average", "var", "logsumexp", "argmax",
-                       "first", "count"],
+                       "first", "count", "bitwise_and", "bitwise_or", "bitwise_xor"],
             "shape": [[2, 2], (4,), [1, 2, 2], 4, [-1, 2], [2, 3]],
         }
         grows = [Grows(1), Grows(2)]

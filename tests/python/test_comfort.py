@@ -2,6 +2,7 @@
 
 import array
 import copy
+import inspect
 import io
 import pickle
 
@@ -27,10 +28,10 @@ def test_pickling():
 
 def test_type_codes():
     for code, name in [("f2", "float16"), ("f4", "float32"), ("f8", "float64"), ("<f8", "float64"), ("i1", "int8"), ("=i4", "int32"),
-                       ("i8", "int64"), ("u1", "uint8"), ("|b1", "bool"), ("?", "bool"), ("c8", "complex64"), ("c16", "complex128")]:
+                       ("i8", "int64"), ("u1", "uint8"), ("u2", "uint16"), ("u4", "uint32"), ("u8", "uint64"), ("|b1", "bool"), ("?", "bool"), ("c8", "complex64"), ("c16", "complex128")]:
         assert sow.zeros([2], code).dtype == name == np.zeros(2, code).dtype.name
         assert getattr(sow, name if name != "bool" else "bool_") == code
-    for code in (">f4", "f3", "u2", "f", "", "x4"):
+    for code in (">f4", "f3", "u3", "f", "", "x4"):
         with pytest.raises(TypeError, match="none of sow's types"):
             sow.zeros([2], code)
 
@@ -121,3 +122,15 @@ def test_threads_is_a_scope():
     with sow.threads(1):
         assert sow.get_num_threads() == 1
     assert sow.get_num_threads() == before
+
+
+def test_signatures_are_real():
+    signature = inspect.signature(sow.index_add)
+    assert list(signature.parameters) == ["x", "axis", "index", "source", "alpha", "bounds", "stream", "out"]
+    assert signature.parameters["alpha"].default == 1 and signature.parameters["bounds"].kind.name == "KEYWORD_ONLY"
+    assert list(inspect.signature(sow.Tensor.index_add).parameters)[:3] == ["self", "axis", "index"]
+    assert list(inspect.signature(sow.zeros([2]).index_add).parameters)[:2] == ["axis", "index"]
+    for name in sow.__all__:
+        function = getattr(sow, name)
+        if callable(function) and not isinstance(function, type):
+            assert inspect.signature(function) is not None, name

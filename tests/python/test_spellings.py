@@ -70,8 +70,7 @@ def test_axis_and_dim_are_one():
         sow.gather(a, axis=1, dim=1, index=keys)
 
 
-MOVED = [np.arange(5, dtype="u2") + 65000, np.arange(5, dtype="u4") + (2**32 - 9), np.arange(5, dtype="u8") + (2**64 - 9),
-         np.arange(5).astype("M8[s]"), np.arange(5).astype("m8[D]")]
+MOVED = [np.arange(5).astype("M8[s]"), np.arange(5).astype("m8[D]")]
 if ml_dtypes:
     MOVED += [np.arange(5).astype(t) for t in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)]
 
@@ -103,25 +102,17 @@ def test_types_that_are_only_moved(x):
         sow.index_reduce(x, 0, keys, x[1:3], "mean")
     with pytest.raises(TypeError, match="it must be"):
         sow.index_copy(x, 0, keys, np.zeros(2, "i1"))
-    if x.dtype.kind == "u":
-        total = x.copy()
-        np.add.at(total, keys[[0, 0]], x[1:3])
-        expect(sow.index_add(x, 0, keys[[0, 0]], x[1:3]), total)
-        expect(sow.index_fill(x, 0, keys, int(np.iinfo(x.dtype).max)), np.where(np.isin(range(5), keys), np.iinfo(x.dtype).max, x))
-        with pytest.raises(TypeError, match="is no uint"):
-            sow.index_fill(x, 0, keys, -1)
-    else:
-        with pytest.raises(TypeError, match="does not compute"):
-            sow.index_add(x, 0, keys, x[1:3])
-        with pytest.raises(TypeError, match="give an array of that type"):
-            sow.index_fill(x, 0, keys, 3)
+    with pytest.raises(TypeError, match="does not compute"):
+        sow.index_add(x, 0, keys, x[1:3])
+    with pytest.raises(TypeError, match="give an array of that type"):
+        sow.index_fill(x, 0, keys, 3)
 
 
 @pytest.mark.skipif(torch is None, reason="torch is not here")
 def test_a_cache_of_float8_is_written_like_any_other():
-    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.uint16, torch.uint32):
-        cache = torch.zeros(6, 4, dtype=torch.uint8).view(dtype) if dtype.itemsize == 1 else torch.zeros(6, 4, dtype=dtype)
-        rows = torch.randn(2, 4).to(dtype) if dtype.is_floating_point else torch.ones(2, 4, dtype=torch.int32).to(dtype)
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        cache = torch.zeros(6, 4, dtype=torch.uint8).view(dtype)
+        rows = torch.randn(2, 4).to(dtype)
         assert sow.index_copy_(cache, 0, torch.tensor([4, 1]), rows) is cache
         assert cache[4].view(torch.uint8).equal(rows[0].view(torch.uint8))
         found = sow.index_select(cache, 0, torch.tensor([1]))

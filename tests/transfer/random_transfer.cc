@@ -166,8 +166,10 @@ class Builder {
   void draw_reduction() {
     const DType dtype = t().dtype;
     do {
-      t().reduce = draw_.chance(20) ? Reduce::assign : static_cast<Reduce>(draw_.between(0, 5));
-    } while ((is_complex(dtype) && (t().reduce == Reduce::amax || t().reduce == Reduce::amin)) ||
+      t().reduce = draw_.chance(20) ? Reduce::assign
+                                    : static_cast<Reduce>(draw_.between(0, kReduceCount - 1));
+    } while ((is_bitwise(t().reduce) && is_differentiable(dtype)) ||
+             (is_complex(dtype) && (t().reduce == Reduce::amax || t().reduce == Reduce::amin)) ||
              (dtype == DType::bool_ && t().reduce == Reduce::mean));
     t().include_self = draw_.chance(60);
     t().negate = t().reduce == Reduce::add && dtype != DType::bool_ && draw_.chance(25);

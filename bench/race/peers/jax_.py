@@ -74,7 +74,7 @@ def step(case: Case) -> Any:
 
 
 def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
-    if case.reduce not in METHODS or (on_gpu() and case.kind == "masked") or (case.threads and case.threads != os.cpu_count()):
+    if case.kind == "family" or case.reduce not in METHODS or (on_gpu() and case.kind == "masked") or (case.threads and case.threads != os.cpu_count()):
         return []
     x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
     address = own(arrays["mask"], "bool") if case.kind == "masked" else None

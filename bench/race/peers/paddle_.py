@@ -11,6 +11,7 @@ import paddle
 
 from ..cases import Case
 from ..data import Arrays
+from ..family import paddle_forms
 from ..way import Way
 
 REDUCES = {"add": "add", "mul": "multiply", "amax": "amax", "amin": "amin", "mean": "mean", "assign": "assign"}
@@ -28,6 +29,9 @@ def set_threads(threads: int) -> None:
 def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     if case.dtype in ("bfloat16", "float16") or case.backward:
         return []
+    if case.kind == "family":
+        own = {name: paddle.to_tensor(array) for name, array in arrays.items()}
+        return [Way(name, run=form, result=lambda out: [out.numpy()]) for name, form in paddle_forms(case, own).items()]
     x0, src = paddle.to_tensor(arrays["x"]), paddle.to_tensor(arrays["src"])
     index = paddle.to_tensor(arrays["index"]) if "index" in arrays else None
     state: dict[str, Any] = {"x": x0.clone()}

@@ -12,6 +12,7 @@ import sow
 
 from ..cases import Case
 from ..data import Arrays, copy_of
+from ..family import backward_of, sow_forms
 from ..way import Way
 
 
@@ -48,6 +49,8 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     x0, src = own(arrays["x"], case.dtype), own(arrays["src"], case.dtype)
     x = x0.clone() if on_gpu(x0) else copy_of(x0)
     index: Any = arrays.get("index")
+    if case.kind == "family":
+        return family_ways(case, arrays)
     if case.held:
         index = sow.Index(index, size=case.shape[0])
     if case.backward and case.kind == "masked":
@@ -80,6 +83,15 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
             explain=lambda: sow.explain(op + end, *arguments, **keywords),
         )
     ]
+
+
+def family_ways(case: Case, arrays: Arrays) -> list[Way]:
+    if not case.backward:
+        return [Way(name, run=form, result=lambda out: [plain(out)]) for name, form in sow_forms(case, arrays).items()]
+    leaf, grad = sow.asarray(arrays["src"]).requires_grad_(), sow.asarray(arrays["grad"])
+    return [Way(name + ", backward", run=backward_of(form, leaf, grad),
+                result=lambda out: [plain(out[0].detach()), plain(out[1])])
+            for name, form in sow_forms(case, {**arrays, "src": leaf}).items()]
 
 
 def row_call(case: Case, x: Any, index: Any, src: Any) -> tuple[str, tuple[Any, ...], dict[str, Any]]:

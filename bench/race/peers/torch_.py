@@ -12,6 +12,7 @@ import torch
 
 from ..cases import Case
 from ..data import Arrays
+from ..family import backward_of, torch_forms
 from ..way import Way
 
 REDUCES = {"add": "sum", "mul": "prod", "mean": "mean", "amax": "amax", "amin": "amin"}
@@ -153,6 +154,15 @@ def backward_ways(case: Case, x: Tensor, index: Tensor, src: Tensor, grad: Tenso
     return [way(name, form) for name, form in row_forms(case, x, index, leaf).items()]
 
 
+def family_ways(case: Case, arrays: dict[str, Tensor]) -> list[Way]:
+    if not case.backward:
+        return [Way(name, run=form, result=lambda out: [plain(out)]) for name, form in torch_forms(case, arrays).items()]
+    leaf = arrays["src"].requires_grad_()
+    return [Way(name + ", backward", run=backward_of(form, leaf, arrays["grad"]),
+                result=lambda out: [plain(out[0]), plain(out[1])])
+            for name, form in torch_forms(case, arrays).items()]
+
+
 def compiled_way(case: Case, x: Tensor, index: Tensor, src: Tensor, reset: Any) -> Way:
     """The out-of-place form, compiled: inductor makes of it what it can."""
 
@@ -176,6 +186,8 @@ def ways(case: Case, arrays: Arrays, compiled: bool) -> list[Way]:
     x = x0.clone()
     reset = (lambda: x.copy_(x0)) if case.in_place else None
     index = own(arrays["index"], "int64") if "index" in arrays else None
+    if case.kind == "family":
+        return family_ways(case, {name: own(array, case.dtype) for name, array in arrays.items()})
     if case.backward and case.kind == "masked":
         return masked_backward(x, own(arrays["mask"], "bool"), src, own(arrays["grad"], case.dtype))
     if case.backward:

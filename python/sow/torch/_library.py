@@ -186,7 +186,7 @@ def _extent(n: Any) -> int | None:
 _NAMES = {torch.bool: "bool"}
 _TORCH_TYPES = {
     str(_NAMES.get(t, t)).removeprefix("torch."): t
-    for t in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+    for t in (torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
               torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 }
 

@@ -19,6 +19,10 @@ std::optional<DType> type_of_format(const char* format, Py_ssize_t item_size) {
   if (code == "d") return DType::float64;
   if (code == "Zf") return DType::complex64;
   if (code == "Zd") return DType::complex128;
+  const bool is_unsigned = code == "H" || code == "I" || code == "L" || code == "Q" || code == "N";
+  if (is_unsigned && item_size == 2) return DType::uint16;
+  if (is_unsigned && item_size == 4) return DType::uint32;
+  if (is_unsigned && item_size == 8) return DType::uint64;
   if (code != "h" && code != "i" && code != "l" && code != "q" && code != "n") return {};
   if (item_size == 2) return DType::int16;
   if (item_size == 4) return DType::int32;
@@ -95,6 +99,12 @@ const char* format_of(DType dtype) {
       return "i";
     case DType::int64:
       return "q";
+    case DType::uint16:
+      return "H";
+    case DType::uint32:
+      return "I";
+    case DType::uint64:
+      return "Q";
     case DType::float16:
       return "e";
     case DType::float32:

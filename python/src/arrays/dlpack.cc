@@ -15,7 +15,11 @@ std::optional<DType> type_of(DlType type) {
     case kDlBool:
       return type.bits == 8 ? std::optional(DType::bool_) : std::nullopt;
     case kDlUint:
-      return type.bits == 8 ? std::optional(DType::uint8) : std::nullopt;
+      if (type.bits == 8) return DType::uint8;
+      if (type.bits == 16) return DType::uint16;
+      if (type.bits == 32) return DType::uint32;
+      if (type.bits == 64) return DType::uint64;
+      return {};
     case kDlBfloat:
       return type.bits == 16 ? std::optional(DType::bfloat16) : std::nullopt;
     case kDlInt:
@@ -41,7 +45,7 @@ std::optional<DType> type_of(DlType type) {
 DlType dl_type(DType dtype) {
   const auto bits = static_cast<uint8_t>(8 * size_of(dtype));
   if (dtype == DType::bool_) return {kDlBool, 8, 1};
-  if (dtype == DType::uint8) return {kDlUint, 8, 1};
+  if (is_unsigned(dtype)) return {kDlUint, bits, 1};
   if (dtype == DType::bfloat16) return {kDlBfloat, 16, 1};
   if (is_integer(dtype)) return {kDlInt, bits, 1};
   return {is_complex(dtype) ? kDlComplex : kDlFloat, bits, 1};
@@ -60,9 +64,6 @@ std::optional<Carrier> carrier_of(DlType type) {
       "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",    "float8_e8m0fnu"};
   constexpr int kFirst = 7;
   if (type.lanes != 1) return {};
-  if (type.code == kDlUint && type.bits == 16) return Carrier{DType::int16, "uint16"};
-  if (type.code == kDlUint && type.bits == 32) return Carrier{DType::int32, "uint32"};
-  if (type.code == kDlUint && type.bits == 64) return Carrier{DType::int64, "uint64"};
   const int at = type.code - kFirst;
   if (type.bits != 8 || at < 0 || at >= static_cast<int>(std::size(kEightBits))) return {};
   return Carrier{DType::int8, kEightBits[at]};

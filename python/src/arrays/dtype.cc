@@ -20,7 +20,8 @@ std::optional<DType> dtype_of_code(std::string_view code) {
       {"?", DType::bool_},    {"b1", DType::bool_},     {"u1", DType::uint8},
       {"i1", DType::int8},    {"i2", DType::int16},     {"i4", DType::int32},
       {"i8", DType::int64},   {"f2", DType::float16},   {"f4", DType::float32},
-      {"f8", DType::float64}, {"c8", DType::complex64}, {"c16", DType::complex128}};
+      {"f8", DType::float64}, {"c8", DType::complex64}, {"c16", DType::complex128},
+      {"u2", DType::uint16},  {"u4", DType::uint32},    {"u8", DType::uint64}};
   if (!code.empty() && (code[0] == '<' || code[0] == '=' || code[0] == '|')) code.remove_prefix(1);
   for (const auto& [known, dtype] : kCodes) {
     if (code == known) return dtype;
@@ -66,8 +67,8 @@ DType parse_dtype(nb::handle object, const char* op, DType fallback) {
   if (std::optional<DType> dtype = dtype_of(object)) return *dtype;
   raise(PyExc_TypeError,
         std::string(op) +
-            ": dtype names none of sow's types (bool, uint8, int8, int16, int32, int64, "
-            "float16, bfloat16, float32, float64, complex64, complex128)");
+            ": dtype names none of sow's types (bool, uint8 to uint64, int8 to int64, float16, "
+            "bfloat16, float32, float64, complex64, complex128)");
 }
 
 nb::object dtype_object(DType dtype) { return nb::borrow(objects()[static_cast<size_t>(dtype)]); }

@@ -39,6 +39,12 @@ Scalar scalar_at(const void* data, DType dtype) {
       return Scalar(load<int32_t>(data));
     case DType::int64:
       return Scalar(load<int64_t>(data));
+    case DType::uint16:
+      return Scalar(load<uint16_t>(data));
+    case DType::uint32:
+      return Scalar(load<uint32_t>(data));
+    case DType::uint64:
+      return Scalar(load<uint64_t>(data));
     case DType::float16:
       return Scalar(load<float16>(data));
     case DType::bfloat16:
@@ -59,6 +65,7 @@ nb::object object_at(const void* data, DType dtype) {
   if (dtype == DType::bool_) return nb::bool_(load<uint8_t>(data) != 0);
   alignas(16) char wide[16];
   const Scalar value = scalar_at(data, dtype);
+  if (dtype == DType::uint64) return nb::int_(load<uint64_t>(data));
   if (is_integer(dtype)) {
     value.write_as(DType::int64, wide, "item");
     return nb::int_(load<int64_t>(wide));

@@ -14,6 +14,11 @@ Scalar integer_of(PyObject* object) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
   if (overflow == 0) return Scalar(value);
+  if (overflow > 0) {
+    const uint64_t natural = PyLong_AsUnsignedLongLong(object);
+    if (!PyErr_Occurred()) return Scalar(natural);
+    PyErr_Clear();
+  }
   const double real = PyLong_AsDouble(object);
   if (real == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -76,7 +81,7 @@ DType natural_type(const Scalar& number) {
     case Scalar::Kind::boolean:
       return DType::bool_;
     case Scalar::Kind::integer:
-      return DType::int64;
+      return number.beyond_int64() ? DType::uint64 : DType::int64;
     case Scalar::Kind::real:
       return DType::float32;
     case Scalar::Kind::complex:
@@ -146,9 +151,13 @@ Tensor from_sequence(nb::handle object, Site site, std::optional<DType> hint) {
   Leaves leaves{site, {}, {}};
   leaves.collect(object.ptr(), 0);
   if (leaves.values.empty()) return Tensor::empty(leaves.shape, hint.value_or(DType::float32));
-  DType dtype = DType::bool_;
-  for (const Scalar& value : leaves.values) dtype = std::max(dtype, natural_type(value));
-  return tensor_of(leaves, dtype);
+  // Of the widest kind there is, and among integers uint64 only for what int64 has not.
+  const Scalar* widest = &leaves.values[0];
+  for (const Scalar& value : leaves.values) {
+    const bool wider = value.kind() > widest->kind();
+    if (wider || (value.kind() == widest->kind() && value.beyond_int64())) widest = &value;
+  }
+  return tensor_of(leaves, natural_type(*widest));
 }
 
 }  // namespace sow::python

@@ -34,6 +34,14 @@ std::optional<DType> type_of(const PyArray_Descr* descr) {
       return DType::bool_;
     case NPY_UBYTE:
       return DType::uint8;
+    case NPY_USHORT:
+      return DType::uint16;
+    case NPY_UINT:
+      return DType::uint32;
+    case NPY_ULONG:
+      return sizeof(long) == 8 ? DType::uint64 : DType::uint32;
+    case NPY_ULONGLONG:
+      return DType::uint64;
     case NPY_BYTE:
       return DType::int8;
     case NPY_SHORT:
@@ -63,20 +71,7 @@ std::optional<DType> type_of(const PyArray_Descr* descr) {
 
 // What moves elements of a type that sow does not have; nothing for what is no such type.
 std::optional<DType> carrier_of(const PyArray_Descr* descr) {
-  switch (descr->type_num) {
-    case NPY_USHORT:
-      return DType::int16;
-    case NPY_UINT:
-      return DType::int32;
-    case NPY_ULONG:
-      return sizeof(long) == 8 ? DType::int64 : DType::int32;
-    case NPY_ULONGLONG:
-    case NPY_DATETIME:
-    case NPY_TIMEDELTA:
-      return DType::int64;
-    default:
-      break;
-  }
+  if (descr->type_num == NPY_DATETIME || descr->type_num == NPY_TIMEDELTA) return DType::int64;
   const std::string_view name = descr->typeobj->tp_name;
   if (descr->type_num < NPY_USERDEF || name.find("float8") == std::string_view::npos) return {};
   need_numpy();
@@ -97,6 +92,12 @@ int type_number(DType dtype) {
       return NPY_INT32;
     case DType::int64:
       return NPY_INT64;
+    case DType::uint16:
+      return NPY_UINT16;
+    case DType::uint32:
+      return NPY_UINT32;
+    case DType::uint64:
+      return NPY_UINT64;
     case DType::float16:
       return NPY_FLOAT16;
     case DType::float32:
@@ -170,8 +171,8 @@ DType checked_type(PyArrayObject* array, Site site, std::string* carried) {
   if (!dtype) {
     raise(PyExc_TypeError,
           who + " is a numpy.ndarray of " + dtype_text(descr) +
-              ", which is none of sow's types (bool, uint8, int8 to int64, float16, bfloat16, "
-              "float32, float64, complex64, complex128)");
+              ", which is none of sow's types (bool, uint8 to uint64, int8 to int64, float16, "
+              "bfloat16, float32, float64, complex64, complex128)");
   }
   if (descr->byteorder == NPY_OPPBYTE) {
     raise(PyExc_TypeError, who + " is a numpy.ndarray in swapped byte order (" + dtype_text(descr) +

@@ -2,7 +2,6 @@
 #include "calls/arguments.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "arrays/elements.h"
 #include "sow/math.h"
@@ -190,16 +189,11 @@ Tensor Arguments::count(Tensor tensor) {
   return tensor;
 }
 
-namespace {
-
-// Unsigned integers, whose bits these are, as signed ones; those beyond int64 as its last.
-Tensor signed_keys(const Tensor& bits, const std::string& type) {
-  if (type == "uint16") return bitwise_and(to(bits, DType::int32), 0xffff);
-  if (type == "uint32") return bitwise_and(to(bits, DType::int64), 0xffffffff);
-  return where(lt(bits, 0), INT64_MAX, bits);
+Tensor signed_keys(const Tensor& keys) {
+  if (!is_unsigned(keys.dtype())) return keys;
+  if (keys.dtype() != DType::uint64) return to(keys, DType::int64);
+  return to(where(gt(keys, INT64_MAX), INT64_MAX, keys), DType::int64);
 }
-
-}  // namespace
 
 // Whether the call only moves elements, so that it takes any type.
 bool Arguments::only_moves() const {
@@ -237,21 +231,6 @@ bool Arguments::only_moves() const {
   return std::find(std::begin(kMoves), std::end(kMoves), stem) != std::end(kMoves);
 }
 
-// Whether signed and unsigned integers give the same bits: sums and products wrap.
-bool Arguments::wraps_alike() const {
-  static constexpr std::string_view kWraps[] = {"scatter_add",
-                                                "index_add",
-                                                "scatter_nd",
-                                                "tensor_scatter_nd_add",
-                                                "tensor_scatter_nd_sub",
-                                                "tensor_scatter_nd_mul"};
-  std::string_view stem(op_);
-  if (stem.back() == '_') stem.remove_suffix(1);
-  if (std::find(std::begin(kWraps), std::end(kWraps), stem) != std::end(kWraps)) return true;
-  if (stem == "index_put" && flag_.value_or(false)) return true;
-  return reduce_ == Reduce::add || reduce_ == Reduce::mul;
-}
-
 Tensor Arguments::destination(nb::handle object, Access access) {
   const char* name = next();
   Tensor tensor = to_tensor(object, {op_, name}, access, {}, &carried_);
@@ -260,52 +239,25 @@ Tensor Arguments::destination(nb::handle object, Access access) {
           prefix(op_) + name + " is " + describe(object) + " of " + carried_ +
               ", whose results only a NumPy array can hold; take np.asarray of it");
   }
-  const bool is_unsigned = carried_.compare(0, 4, "uint") == 0;
-  if (is_unsigned && std::string_view(op_) == "bincount") {  // its first argument is the index
-    tensor = signed_keys(tensor, carried_);
-    carried_.clear();
-  }
-  const bool ordered = is_unsigned && compares();
-  const bool fits = carried_.empty() || only_moves() || ordered || (is_unsigned && wraps_alike());
+  const bool fits = carried_.empty() || only_moves();
   if (!fits) {
     raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + " of " + carried_ +
                                ", whose elements sow moves but does not compute with");
   }
   dtype_ = tensor.dtype();
   device_ = tensor.device();
-  if (ordered && !carried_.empty()) {
-    original_ = tensor;
-    tensor = in_order(tensor);
-  }
   return count(std::move(tensor));
 }
 
+// Any reduction by group computes, whatever its name.
 Reduce Arguments::reduce_by_group(nb::handle object) {
   const char* text = PyUnicode_Check(object.ptr()) ? PyUnicode_AsUTF8(object.ptr()) : nullptr;
   if (!text) PyErr_Clear();
   try {
     return text ? ReduceName(std::string_view(text)).value() : Reduce::mean;
   } catch (const Error&) {
-    return Reduce::mean;  // which unsigned integers do not have here either
+    return Reduce::mean;
   }
-}
-
-// Whether all that it does to elements is to compare them.
-bool Arguments::compares() const {
-  std::string_view stem(op_);
-  if (stem.back() == '_') stem.remove_suffix(1);
-  if (stem == "tensor_scatter_nd_max" || stem == "tensor_scatter_nd_min") return true;
-  return reduce_ == Reduce::amax || reduce_ == Reduce::amin;
-}
-
-// With the first bit turned over, unsigned integers come in the order of signed ones.
-Tensor Arguments::in_order(const Tensor& bits) const {
-  return bitwise_xor(bits, int64_t{-1} << (8 * static_cast<int>(size_of(bits.dtype())) - 1));
-}
-
-Tensor Arguments::restored(const Tensor& result, Access access) const {
-  const Tensor bits = in_order(result);
-  return access == Access::write ? original_.copy_(bits) : bits;
 }
 
 // Lists and numbers have no device of their own: they follow the destination.
@@ -344,33 +296,12 @@ Tensor Arguments::read_values(nb::handle object, const char* name) {
                                (carried.empty() ? name_of(tensor.dtype()) : carried.c_str()) +
                                "; it must be " + carried_ + ", as the destination is");
   }
-  if (reordered()) tensor = in_order(tensor);
   return count(std::move(tensor));
 }
 
-// A number in the bits of an unsigned integer; zero is zero in every type.
+// Zero is zero in every type; what other numbers are there, only their library knows.
 Source Arguments::carried_number(nb::handle object, const char* name) const {
-  nb::object whole = nb::borrow(object);
-  const double real = PyFloat_Check(object.ptr()) ? PyFloat_AS_DOUBLE(object.ptr()) : NAN;
-  if (std::isfinite(real) && real == std::floor(real)) {
-    whole = nb::steal(PyLong_FromDouble(real));
-    if (!whole.is_valid()) throw nb::python_error();
-  }
-  if (carried_.compare(0, 4, "uint") == 0 && PyLong_Check(whole.ptr())) {
-    const int bits = 8 * static_cast<int>(size_of(*dtype_));
-    nb::object limit = nb::steal(PyNumber_Lshift(nb::int_(1).ptr(), nb::int_(bits).ptr()));
-    nb::object half = nb::steal(PyNumber_Lshift(nb::int_(1).ptr(), nb::int_(bits - 1).ptr()));
-    const auto less = [](nb::handle a, nb::handle b) {
-      return PyObject_RichCompareBool(a.ptr(), b.ptr(), Py_LT) == 1;
-    };
-    if (!less(whole, nb::int_(0)) && less(whole, limit)) {
-      nb::object value = less(whole, half) ? nb::borrow(whole)
-                                           : nb::steal(PyNumber_Subtract(whole.ptr(), limit.ptr()));
-      const int64_t number = PyLong_AsLongLong(value.ptr());
-      return Source(Scalar(reordered() ? number ^ (int64_t{-1} << (bits - 1)) : number));
-    }
-  }
-  if (!reordered() && PyObject_IsTrue(object.ptr()) == 0) return Source(Scalar(0));
+  if (PyObject_IsTrue(object.ptr()) == 0) return Source(Scalar(0));
   raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + ", which is no " +
                              carried_ + "; give an array of that type");
 }
@@ -399,8 +330,7 @@ Tensor Arguments::read_keys(nb::handle object, const char* name) {
   std::string carried;
   const Tensor tensor = to_tensor(object, {op_, name}, Access::read, DType::int64, &carried);
   count(tensor);
-  if (carried.empty()) return tensor;
-  if (carried.compare(0, 4, "uint") == 0) return signed_keys(tensor, carried);
+  if (carried.empty()) return signed_keys(tensor);
   raise(PyExc_TypeError, prefix(op_) + name + " is " + describe(object) + " of " + carried +
                              "; an index must be of an integer type");
 }

@@ -71,6 +71,8 @@ std::pair<int64_t, int64_t> parse_pair(nb::handle object, const char* op, const 
 // A result goes into the array that the caller gave for it, which has its type and shape.
 nb::object put_out(const char* op, const Tensor& result, const std::string& carried,
                    nb::handle out);
+// Unsigned keys as int64; those beyond it are out of range whatever the axis.
+Tensor signed_keys(const Tensor& keys);
 // Where a graph is recorded there is nothing yet to put anywhere.
 [[noreturn]] void refuse_out(const char* op);
 
@@ -156,11 +158,6 @@ class Arguments {
   // The type of a destination that sow only moves, by its name; empty for its own types.
   const std::string& carried() const { return carried_; }
 
-  // Unsigned integers are compared as the signed ones that come in the same order: the result is
-  // turned back and, in place, written to the destination.
-  bool reordered() const { return original_.defined(); }
-  Tensor restored(const Tensor& result, Access access) const;
-
   // Elements looked at so far: what decides whether letting other threads run is worth its price.
   int64_t work() const { return work_; }
 
@@ -173,9 +170,6 @@ class Arguments {
   Source carried_number(nb::handle object, const char* name) const;
   static Reduce reduce_by_group(nb::handle object);
   bool only_moves() const;
-  Tensor in_order(const Tensor& bits) const;
-  bool wraps_alike() const;
-  bool compares() const;
   std::string text(nb::handle object, const char* name) const;
   Source values(nb::handle object);
   Scalar number(nb::handle object, const char* name) const;
@@ -192,7 +186,6 @@ class Arguments {
   Reduce reduce_ = Reduce::assign;
   std::optional<bool> flag_;  // the first of its switches: index_put's accumulate
   std::string carried_;
-  Tensor original_;  // the destination, if what is worked on is another order of its integers
   int64_t work_ = 0;
   std::optional<std::string> name_;
 };

@@ -57,7 +57,6 @@ nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg 
     const Unlocked unlocked;
     result = std::apply(run, parts);
   }
-  if (arguments.reordered()) result = arguments.restored(result, access);
   if (has_out) return put_out(site.op, result, arguments.carried(), out.object);
   if (arguments.name()) named(result, *arguments.name());
   if (access == Access::read) {
@@ -65,7 +64,7 @@ nb::object call(const OpSite& site, Access access, nb::handle object, StreamArg 
     return arguments.carried().empty() ? out : out.attr("view")(object.attr("dtype"));
   }
   // In a program the in-place form is a new value.
-  if (!result.same_object(x) && !arguments.reordered()) return nb::cast(result);
+  if (!result.same_object(x)) return nb::cast(result);
   if (info.kind == Kind::tensor) return nb::borrow(object);
   mark_written(object, info);
   return nb::borrow(object);

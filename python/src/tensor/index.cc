@@ -41,8 +41,9 @@ void bind_index(nb::module_& module) {
             const IndexFacts facts{sorted, unique};
             const OwnersStream stream(tensor, keys, info_of(keys));
             const Unlocked unlocked;
-            const bool narrow = is_integer(tensor.dtype()) && size_of(tensor.dtype()) < 4;
-            const Tensor wide = narrow ? sow::to(tensor, DType::int32) : tensor;
+            const Tensor keys_of = signed_keys(tensor);
+            const bool narrow = is_integer(keys_of.dtype()) && size_of(keys_of.dtype()) < 4;
+            const Tensor wide = narrow ? sow::to(keys_of, DType::int32) : keys_of;
             new (self)
                 Index(Index::hold(policy.wraps ? wide : unwrapped(wide, policy.bounds, "Index"),
                                   extent, policy.bounds, facts));

@@ -38,10 +38,12 @@ Key array_key(nb::handle object, const Tensor& tensor) {
   key.array = to_tensor(object, {kOp, "an index"}, Access::read, DType::int64);
   const Kind kind = info_of(object).kind;
   if (kind == Kind::sequence) key.array = on_device(key.array, tensor.device());
+  key.array = signed_keys(key.array);
   const DType dtype = key.array.dtype();
-  if (dtype != DType::bool_ && dtype != DType::int64 && dtype != DType::int32) {
+  if (is_integer(dtype) && size_of(dtype) < 4) key.array = sow::to(key.array, DType::int64);
+  if (dtype != DType::bool_ && !is_integer(dtype)) {
     throw Error(ErrorKind::type, std::string("indexing: an index is of ") + name_of(dtype) +
-                                     "; it must be int32, int64 or bool");
+                                     "; it must be of an integer type or bool");
   }
   return key;
 }

@@ -25,6 +25,8 @@ constexpr TypeRow kTypes[] = {
     {DType::float16, dlpack::kFloat, 16},     {DType::bfloat16, dlpack::kBfloat, 16},
     {DType::float32, dlpack::kFloat, 32},     {DType::float64, dlpack::kFloat, 64},
     {DType::complex64, dlpack::kComplex, 64}, {DType::complex128, dlpack::kComplex, 128},
+    {DType::uint16, dlpack::kUInt, 16},       {DType::uint32, dlpack::kUInt, 32},
+    {DType::uint64, dlpack::kUInt, 64},
 };
 
 DType dtype_from(dlpack::DataType type) {

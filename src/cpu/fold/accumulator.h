@@ -207,8 +207,9 @@ struct Accumulator<
   using Unsigned = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
   static State start() {
-    if constexpr (R == Reduce::add) return 0;
+    if constexpr (R == Reduce::add || R == Reduce::bit_or || R == Reduce::bit_xor) return 0;
     if constexpr (R == Reduce::mul) return 1;
+    if constexpr (R == Reduce::bit_and) return static_cast<T>(-1);
     constexpr Unsigned kTop = Unsigned{1} << (8 * sizeof(T) - 1);
     constexpr T kLowest = std::is_signed_v<T> ? static_cast<T>(kTop) : T{0};
     constexpr T kHighest =
@@ -222,6 +223,9 @@ struct Accumulator<
       s = static_cast<T>(static_cast<Unsigned>(s) * static_cast<Unsigned>(x));
     if constexpr (R == Reduce::amax) s = x > s ? x : s;
     if constexpr (R == Reduce::amin) s = x < s ? x : s;
+    if constexpr (R == Reduce::bit_and) s = static_cast<T>(s & x);
+    if constexpr (R == Reduce::bit_or) s = static_cast<T>(s | x);
+    if constexpr (R == Reduce::bit_xor) s = static_cast<T>(s ^ x);
   }
   static void seed(State& s, T old) { s = old; }
   static void add(State& s, T x, uint32_t) { merge(s, x); }
@@ -235,13 +239,17 @@ template <class T>
 struct Accumulator<T, Reduce::mean, std::enable_if_t<std::is_integral_v<T>>> {
   static constexpr bool kDirect = false;
   static constexpr bool kMerges = true;
-  using State = uint64_t;  // wraps as int64 does
+  using State = uint64_t;  // wraps, whatever the width
 
   static State start() { return 0; }
   static void merge(State& s, State other) { s += other; }
   static void seed(State& s, T old) { s = static_cast<State>(static_cast<int64_t>(old)); }
   static void add(State& s, T x, uint32_t) { s += static_cast<State>(static_cast<int64_t>(x)); }
   static bool finish(State s, int64_t updates, bool self, T& out) {
+    if constexpr (std::is_unsigned_v<T>) {
+      out = static_cast<T>(s / static_cast<uint64_t>(updates + self));
+      return true;
+    }
     const int64_t sum = static_cast<int64_t>(s), count = updates + self;
     const int64_t quotient = sum / count;
     out = static_cast<T>(quotient - (sum % count < 0));
@@ -249,17 +257,18 @@ struct Accumulator<T, Reduce::mean, std::enable_if_t<std::is_integral_v<T>>> {
   }
 };
 
-// -- bool: or, and
+// -- bool: or, and, xor
 
 template <Reduce R>
 struct Accumulator<BoolByte, R, std::enable_if_t<R != Reduce::assign && R != Reduce::mean>> {
   static constexpr bool kDirect = true;
   static constexpr bool kMerges = true;
-  static constexpr bool kOr = R == Reduce::add || R == Reduce::amax;
+  static constexpr bool kXor = R == Reduce::bit_xor;
+  static constexpr bool kOr = R == Reduce::add || R == Reduce::amax || kXor;
   using State = uint8_t;
 
   static State start() { return kOr ? 0 : 1; }
-  static void merge(State& s, State other) { s = kOr ? s | other : s & other; }
+  static void merge(State& s, State other) { s = kXor ? s ^ other : kOr ? s | other : s & other; }
   static void seed(State& s, BoolByte old) { s = old.byte != 0; }
   static void add(State& s, BoolByte x, uint32_t) { merge(s, x.byte != 0); }
   static bool finish(State s, int64_t, bool, BoolByte& out) {

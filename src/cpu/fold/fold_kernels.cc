@@ -1,5 +1,6 @@
 // The folds of bool and the moves, and the way from a type and a reduction to its kernels.
 #include "cpu/fold/fold_table.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail {
 
@@ -22,9 +23,19 @@ const FoldKernels* fold_kernels_move(size_t width) {
 
 const FoldKernels* fold_kernels(DType dtype, Reduce reduce) {
   if (reduce == Reduce::assign) return fold_kernels_move(size_of(dtype));
-  switch (dtype) {
+  if (is_bitwise(reduce)) {
+    if (dtype != DType::bool_ || reduce == Reduce::bit_xor)
+      return is_differentiable(dtype) ? nullptr : fold_kernels_bitwise(dtype, reduce);
+    reduce = reduce == Reduce::bit_or ? Reduce::add : Reduce::mul;
+  }
+  switch (kernel_type(dtype, reduce)) {
     case DType::bool_:
       return fold_kernels_bool(reduce);
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
+      return fold_kernels_unsigned(dtype, reduce);
     case DType::float16:
       return fold_kernels_float16(reduce);
     case DType::bfloat16:
@@ -38,7 +49,7 @@ const FoldKernels* fold_kernels(DType dtype, Reduce reduce) {
     case DType::complex128:
       return fold_kernels_complex128(reduce);
     default:
-      return fold_kernels_integer(dtype, reduce);
+      return fold_kernels_integer(kernel_type(dtype, reduce), reduce);
   }
 }
 

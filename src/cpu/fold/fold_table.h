@@ -103,6 +103,8 @@ const FoldKernels* fold_kernels_float64(Reduce reduce);
 const FoldKernels* fold_kernels_complex64(Reduce reduce);
 const FoldKernels* fold_kernels_complex128(Reduce reduce);
 const FoldKernels* fold_kernels_integer(DType dtype, Reduce reduce);
+const FoldKernels* fold_kernels_unsigned(DType dtype, Reduce reduce);
+const FoldKernels* fold_kernels_bitwise(DType dtype, Reduce reduce);
 const FoldKernels* fold_kernels_bool(Reduce reduce);
 const FoldKernels* fold_kernels_move(size_t width);
 

@@ -1,5 +1,5 @@
 // Runs Maps on the CPU: blocks of each operand are widened to a few computing types, so that one
-// kernel per computing type serves all twelve element types.
+// kernel per computing type serves all element types.
 #include "transfer/map.h"
 
 #include <cmath>
@@ -59,8 +59,9 @@ void for_each_run(const MapWalk& walk, int operand, int64_t begin, int64_t count
 template <class C>
 void spread_scalar(const Map& map, int operand, int64_t count, C* buffer) {
   if (map.in[operand].data != nullptr) return;
-  widen<C>(reinterpret_cast<const char*>(map.scalar), map.in[operand].dtype, 0, 1, buffer);
-  std::fill(buffer + 1, buffer + count, buffer[0]);
+  C one{};
+  widen<C>(reinterpret_cast<const char*>(map.scalar), map.in[operand].dtype, 0, 1, &one);
+  std::fill(buffer, buffer + count, one);
 }
 
 // One block of an operand as computing type C: in `buffer`, or where it lies already.
@@ -227,6 +228,7 @@ void run_map_cpu(const Map& map) {
   }
   if (map.op == MapOp::cast) {
     if (is_complex(dtype)) return run_cast<std::complex<double>>(map, walk);
+    if (dtype == DType::uint64) return run_cast<uint64_t>(map, walk);
     return is_floating(dtype) ? run_cast<double>(map, walk) : run_cast<int64_t>(map, walk);
   }
   if (is_complex(dtype)) {
@@ -234,6 +236,7 @@ void run_map_cpu(const Map& map) {
     return wide ? run_arithmetic<std::complex<double>>(map, walk)
                 : run_arithmetic<std::complex<float>>(map, walk);
   }
+  if (dtype == DType::uint64) return run_arithmetic<uint64_t>(map, walk);
   if (!is_floating(dtype)) return run_arithmetic<int64_t>(map, walk);
   const bool wide = dtype == DType::float64 || in_double(map.op);
   return wide ? run_arithmetic<double>(map, walk) : run_arithmetic<float>(map, walk);

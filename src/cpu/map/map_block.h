@@ -9,6 +9,7 @@
 
 #include "core/dtype_switch.h"
 #include "core/power.h"
+#include "cpu/map/map_powers.h"
 #include "transfer/map.h"
 
 namespace sow::detail {
@@ -20,12 +21,14 @@ inline constexpr bool is_complex_number = false;
 template <class R>
 inline constexpr bool is_complex_number<std::complex<R>> = true;
 
-// Whether an element type is computed in C somewhere.
+// Whether an element type is computed in C somewhere. uint64 alone is not in int64: its order,
+// quotients and fractions differ.
 template <class T, class C>
 inline constexpr bool widens_to =
-    std::is_same_v<C, int64_t> ? std::is_integral_v<T>
-    : is_complex_number<C>     ? is_complex_number<T>
-                               : !std::is_integral_v<T> && !is_complex_number<T>;
+    std::is_same_v<C, uint64_t>  ? std::is_same_v<T, uint64_t>
+    : std::is_same_v<C, int64_t> ? std::is_integral_v<T>
+    : is_complex_number<C>       ? is_complex_number<T>
+                                 : !std::is_integral_v<T> && !is_complex_number<T>;
 
 template <class C>
 void widen(const char* from, DType dtype, int64_t stride, int64_t count, C* out) {
@@ -47,6 +50,11 @@ void widen(const char* from, DType dtype, int64_t stride, int64_t count, C* out)
 
 // An int64 with a sticky bit in place of what float64 cannot hold: the next rounding is the only
 // one.
+inline double to_double_sticky(uint64_t value) {
+  if (value < (uint64_t{1} << 53)) return static_cast<double>(value);
+  const uint64_t low = value & 0xfff;
+  return static_cast<double>((value - low) | (low != 0 ? 0x800 : 0));
+}
 inline double to_double_sticky(int64_t value) {
   if (value < (int64_t{1} << 53) && value > -(int64_t{1} << 53)) return static_cast<double>(value);
   const int64_t low = value & 0x3ff;
@@ -57,7 +65,7 @@ template <class C, class T>
 T narrowed(C value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value != C(0);
-  } else if constexpr (std::is_same_v<C, int64_t> && !std::is_integral_v<T> && sizeof(T) == 2) {
+  } else if constexpr (std::is_integral_v<C> && !std::is_integral_v<T> && sizeof(T) == 2) {
     return static_cast<T>(to_double_sticky(value));
   } else {
     return static_cast<T>(value);
@@ -68,7 +76,7 @@ template <class C>
 void narrow(const C* values, int64_t count, DType dtype, char* to) {
   with_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr bool fits = std::is_same_v<C, int64_t> ? !is_complex_number<T> : widens_to<T, C>;
+    constexpr bool fits = std::is_integral_v<C> ? !is_complex_number<T> : widens_to<T, C>;
     if constexpr (fits) {
       T* out = reinterpret_cast<T*>(to);
       for (int64_t i = 0; i < count; ++i) out[i] = narrowed<C, T>(values[i]);
@@ -136,9 +144,13 @@ C power(C base, double exponent) {
 template <class C>
 [[gnu::always_inline]] inline C rest_of(C x, C y) {
   if constexpr (std::is_integral_v<C>) {
-    if (y == 0 || y == -1) return 0;
-    const C rest = x % y;
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    if constexpr (std::is_unsigned_v<C>) {
+      return y == 0 ? 0 : x % y;
+    } else {
+      if (y == 0 || y == -1) return 0;
+      const C rest = x % y;
+      return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    }
   } else if constexpr (is_complex_number<C>) {
     return x;  // no operation asks for it
   } else {
@@ -211,12 +223,10 @@ void compute_block(const Map& map, const C* a, const C* b, int64_t count, C* out
         return each([](C x, C) { return std::abs(x); });
       return;
     case MapOp::exp:
-      if constexpr (std::is_same_v<C, double>)
-        return each([](C x, C) { return real_exponential(x); });
+      if constexpr (std::is_same_v<C, double>) return exponentials(a, count, out);
       return;
     case MapOp::log:
-      if constexpr (std::is_same_v<C, double>)
-        return each([](C x, C) { return real_logarithm(x); });
+      if constexpr (std::is_same_v<C, double>) return logarithms(a, count, out);
       return;
     case MapOp::rest:
       return each([](C x, C y) { return rest_of(x, y); });

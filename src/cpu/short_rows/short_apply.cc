@@ -7,6 +7,7 @@
 #include "core/isa.h"
 #include "cpu/fold/accumulator.h"
 #include "sow/half.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail {
 
@@ -69,7 +70,7 @@ template <class T>
 ApplyShortRows apply_for(Reduce reduce, int columns) {
   if (reduce == Reduce::amax) return apply_for<T, Reduce::amax>(columns);
   if (reduce == Reduce::amin) return apply_for<T, Reduce::amin>(columns);
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {  // which unsigned ones share
     if (reduce == Reduce::add) return apply_for<T, Reduce::add>(columns);
     if (reduce == Reduce::mul) return apply_for<T, Reduce::mul>(columns);
   }
@@ -85,10 +86,11 @@ ApplyShortRows short_apply(DType dtype, Reduce reduce, int columns) {
       return short_extremes_avx512(reduce, columns);
   }
   ApplyShortRows found = nullptr;
-  with_dtype(dtype, [&](auto tag) {
+  with_dtype(kernel_type(dtype, reduce), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) || is_float_element<T>)
+    if constexpr ((std::is_integral_v<T> && !std::is_same_v<T, bool>) || is_float_element<T>) {
       found = apply_for<T>(reduce, columns);
+    }
   });
   return found;
 }

@@ -6,6 +6,7 @@
 
 #include "cuda/backward/backward.cuh"
 #include "cuda/backward/backward_rules.cuh"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -156,8 +157,8 @@ bool run_backward(const CudaContext& context, const IndexedBackward& work, const
                   int64_t elements) {
   if (places.mask_side != MaskSide::none) return run_mask_backward(context, work, places);
   const bool mean = work.reduce == Reduce::mean, assign = work.reduce == Reduce::assign;
-  if (work.reduce == Reduce::add || work.dtype < DType::float16) return false;
-  if (work.dtype > DType::float64 && !assign) return false;
+  if (work.reduce == Reduce::add || is_whole(work.dtype)) return false;
+  if (has_parts(work.dtype) && !assign) return false;
   const Canonical canonical = canonicalize(places);
   if (!fits_problem(places, canonical)) return false;
   const Problem p = make_problem(places, canonical);

@@ -6,6 +6,7 @@
 #include "cuda/block/block_fold.cuh"
 #include "cuda/common/vector.cuh"
 #include "cuda/plan/strategies.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -22,8 +23,7 @@ bool supports_any(const Case& c, int64_t items) {
   const Problem& p = c.problem;
   if (c.transfer.mask_side != MaskSide::none || c.transfer.dst_index.empty()) return false;
   if (!fits_problem(c.transfer, c.canonical) || items > kMostBlockItems) return false;
-  if (p.dtype >= DType::complex64 && (p.reduce == Reduce::add || p.reduce == Reduce::mean))
-    return false;
+  if (has_parts(p.dtype) && (p.reduce == Reduce::add || p.reduce == Reduce::mean)) return false;
   return p.places < (int64_t{1} << (62 - kItemBits)) && p.columns() < (int64_t{1} << 20);
 }
 

@@ -15,6 +15,12 @@ inline constexpr DType kDTypeOf<Truth> = DType::bool_;
 template <>
 inline constexpr DType kDTypeOf<uint8_t> = DType::uint8;
 template <>
+inline constexpr DType kDTypeOf<uint16_t> = DType::uint16;
+template <>
+inline constexpr DType kDTypeOf<uint32_t> = DType::uint32;
+template <>
+inline constexpr DType kDTypeOf<uint64_t> = DType::uint64;
+template <>
 inline constexpr DType kDTypeOf<int8_t> = DType::int8;
 template <>
 inline constexpr DType kDTypeOf<int16_t> = DType::int16;

@@ -38,6 +38,9 @@ __device__ inline int64_t to_ordered(T value, bool negate, Reduce reduce) {
   } else if constexpr (std::is_integral_v<T>) {
     ordered = negate ? static_cast<int64_t>(0 - static_cast<uint64_t>(value))
                      : static_cast<int64_t>(value);
+    // Beyond int64 alone: with the first bit turned over, the order of unsigned integers is that
+    // of signed ones.
+    if (std::is_same_v<T, uint64_t> && is_extreme(reduce)) ordered ^= INT64_MIN;
   } else {
     using Traits = FloatTraits<T>;
     using Bits = typename Traits::Bits;
@@ -61,6 +64,7 @@ __device__ inline T from_ordered(int64_t ordered, Reduce reduce) {
   if constexpr (std::is_same_v<T, Truth>) {
     return {static_cast<uint8_t>(ordered)};
   } else if constexpr (std::is_integral_v<T>) {
+    if (std::is_same_v<T, uint64_t> && is_extreme(reduce)) ordered ^= INT64_MIN;
     return static_cast<T>(ordered);
   } else {
     using Traits = FloatTraits<T>;

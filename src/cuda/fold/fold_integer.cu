@@ -20,11 +20,12 @@ struct IntegerFold {
   static constexpr bool kLongRows = !std::is_integral_v<T> && !std::is_same_v<T, Truth>;
   static constexpr int kPack = sizeof(T) == 8 ? 2 : sizeof(T) == 4 ? 4 : 1;
 
-  Reduce reduce;  // add, mul, amax, amin or mean
+  Reduce reduce;  // any but assign
   bool include_self;
   bool negate;
 
   __device__ Acc start() const {
+    if (reduce == Reduce::bit_and) return -1;
     return reduce == Reduce::mul ? 1 : is_extreme(reduce) ? INT64_MIN : 0;
   }
   __device__ Partial start_partial() const { return start(); }
@@ -34,6 +35,10 @@ struct IntegerFold {
   __device__ void merge(Acc& acc, Acc other) const {
     if (is_extreme(reduce))
       acc = max(acc, other);
+    else if (reduce >= Reduce::bit_and)
+      acc = reduce == Reduce::bit_and  ? acc & other
+            : reduce == Reduce::bit_or ? acc | other
+                                       : acc ^ other;
     else if (reduce == Reduce::mul)
       acc = static_cast<int64_t>(static_cast<uint64_t>(acc) * static_cast<uint64_t>(other));
     else
@@ -43,8 +48,12 @@ struct IntegerFold {
     if (include_self) merge(acc, to_ordered(old, false, reduce));
     if (reduce == Reduce::mean) {
       const int64_t terms = count + (include_self ? 1 : 0);
-      const int64_t quotient = acc / terms;
-      acc = quotient - (acc % terms < 0);
+      if constexpr (std::is_unsigned_v<T>) {
+        acc = static_cast<int64_t>(static_cast<uint64_t>(acc) / static_cast<uint64_t>(terms));
+      } else {
+        const int64_t quotient = acc / terms;
+        acc = quotient - (acc % terms < 0);
+      }
     }
     out = from_ordered<T>(acc, reduce);
     return true;
@@ -60,7 +69,8 @@ void run_as(const Launch& launch, const Segments& segments, const FoldMemory& me
   const Problem& p = launch.problem;
   Reduce reduce = p.reduce;
   if constexpr (std::is_same_v<T, Truth>) {
-    reduce = reduce == Reduce::add || reduce == Reduce::amax ? Reduce::amax : Reduce::amin;
+    const bool any = reduce == Reduce::add || reduce == Reduce::amax || reduce == Reduce::bit_or;
+    if (reduce != Reduce::bit_xor) reduce = any ? Reduce::amax : Reduce::amin;
   }
   const auto fold = IntegerFold<T>{reduce, p.include_self, p.negate};
   if (block != nullptr)
@@ -73,9 +83,9 @@ void run_as(const Launch& launch, const Segments& segments, const FoldMemory& me
 
 void fold_integers(const Launch& launch, const Segments& segments, const FoldMemory& memory,
                    const BlockArgs* block) {
-  with_type<Truth, uint8_t, int8_t, int16_t, int32_t, int64_t, double>(
-      launch.problem.dtype,
-      [&](auto zero) { run_as<decltype(zero)>(launch, segments, memory, block); });
+  with_type<Truth, uint8_t, int8_t, int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t,
+            double>(launch.problem.dtype,
+                    [&](auto zero) { run_as<decltype(zero)>(launch, segments, memory, block); });
 }
 
 }  // namespace sow::detail::cuda

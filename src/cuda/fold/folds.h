@@ -3,6 +3,7 @@
 
 #include "cuda/sort/segments.h"
 #include "sow/half.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -43,7 +44,7 @@ inline void fold_all(const Launch& launch, const Segments& segments, const FoldM
                      const BlockArgs* block = nullptr) {
   const DType dtype = launch.problem.dtype;
   const Reduce reduce = launch.problem.reduce;
-  if (dtype < DType::float16) return fold_integers(launch, segments, memory, block);
+  if (is_whole(dtype)) return fold_integers(launch, segments, memory, block);
   if (reduce == Reduce::add || reduce == Reduce::mean)
     return fold_sums(launch, segments, memory, block);
   if (reduce == Reduce::mul) return fold_products(launch, segments, memory, block);

@@ -87,7 +87,7 @@ bool supports(const Case& c) {
   if (c.transfer.mask_side != MaskSide::none) return false;
   if (c.transfer.reduce == Reduce::assign) return !c.transfer.dst_index.empty();
   // Sums of complex numbers come as sums of their parts.
-  return c.problem.dtype < DType::complex64 || c.transfer.reduce == Reduce::mul;
+  return !has_parts(c.problem.dtype) || c.transfer.reduce == Reduce::mul;
 }
 
 double cost(const Case& c) {

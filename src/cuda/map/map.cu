@@ -9,6 +9,7 @@
 #include "cuda/common/vector.cuh"
 #include "cuda/map/map_number.cuh"
 #include "cuda/plan/materialise.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -121,9 +122,13 @@ __device__ inline C sum(C x, C y, bool negate) {
 template <class C>
 __device__ inline C rest_of(C x, C y) {
   if constexpr (std::is_integral_v<C>) {
-    if (y == 0 || y == -1) return 0;
-    const C rest = x % y;
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    if constexpr (std::is_unsigned_v<C>) {
+      return y == 0 ? 0 : x % y;
+    } else {
+      if (y == 0 || y == -1) return 0;
+      const C rest = x % y;
+      return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    }
   } else if constexpr (is_pair<C>) {
     return x;  // no operation asks for it
   } else {
@@ -342,12 +347,14 @@ void launch(const MapArgs& a, const DeviceState& device, cudaStream_t stream) {
   const DType dtype = a.in_dtype[0];
   const bool in_double = a.op == MapOp::pow || a.op == MapOp::share || a.op == MapOp::cast ||
                          a.op == MapOp::exp || a.op == MapOp::log;
-  if (dtype >= DType::complex64) {
+  if (has_parts(dtype)) {
     if (dtype == DType::complex128 || in_double)
       launch_as<Pair<double>>(a, device, stream);
     else
       launch_as<Pair<float>>(a, device, stream);
-  } else if (dtype < DType::float16) {
+  } else if (dtype == DType::uint64) {
+    launch_as<uint64_t>(a, device, stream);
+  } else if (is_whole(dtype)) {
     launch_as<int64_t>(a, device, stream);
   } else if (dtype == DType::float64 || in_double) {
     launch_as<double>(a, device, stream);

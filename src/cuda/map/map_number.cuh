@@ -43,6 +43,11 @@ __device__ inline C widened(T value) {
 
 // An int64 with a sticky bit in place of what float64 cannot hold: the next rounding is the only
 // one.
+__device__ inline double to_double_sticky(uint64_t value) {
+  if (value < (uint64_t{1} << 53)) return static_cast<double>(value);
+  const uint64_t low = value & 0xfff;
+  return static_cast<double>((value - low) | (low != 0 ? 0x800 : 0));
+}
 __device__ inline double to_double_sticky(int64_t value) {
   if (value < (int64_t{1} << 53) && value > -(int64_t{1} << 53)) return static_cast<double>(value);
   const int64_t low = value & 0x3ff;
@@ -53,7 +58,7 @@ template <class T, class C>
 __device__ inline T narrowed_to(C value) {
   if constexpr (std::is_same_v<T, Truth>)
     return {static_cast<uint8_t>(value != C(0))};
-  else if constexpr (std::is_same_v<C, int64_t> && !std::is_integral_v<T> && sizeof(T) == 2) {
+  else if constexpr (std::is_integral_v<C> && !std::is_integral_v<T> && sizeof(T) == 2) {
     return static_cast<T>(to_double_sticky(value));
   } else if constexpr (std::is_same_v<C, double> && std::is_same_v<T, float>) {
     return to_float(value);
@@ -66,7 +71,9 @@ __device__ inline T narrowed_to(C value) {
 template <class C>
 __device__ inline C load_as(const char* data, DType dtype, int64_t offset) {
   const auto at = [&](auto* typed) { return typed[offset]; };
-  if constexpr (std::is_same_v<C, int64_t>) {
+  if constexpr (std::is_same_v<C, uint64_t>) {
+    return at(reinterpret_cast<const uint64_t*>(data));
+  } else if constexpr (std::is_same_v<C, int64_t>) {
     switch (dtype) {
       case DType::bool_:
         return widened<C>(at(reinterpret_cast<const Truth*>(data)));
@@ -78,6 +85,10 @@ __device__ inline C load_as(const char* data, DType dtype, int64_t offset) {
         return at(reinterpret_cast<const int16_t*>(data));
       case DType::int32:
         return at(reinterpret_cast<const int32_t*>(data));
+      case DType::uint16:
+        return at(reinterpret_cast<const uint16_t*>(data));
+      case DType::uint32:
+        return at(reinterpret_cast<const uint32_t*>(data));
       default:
         return at(reinterpret_cast<const int64_t*>(data));
     }
@@ -132,16 +143,17 @@ __device__ inline void store_as(C value, char* data, DType dtype, int64_t offset
       default:
         break;
     }
-    if constexpr (std::is_same_v<C, int64_t>) {
+    if constexpr (std::is_integral_v<C>) {
       switch (dtype) {
         case DType::bool_:
           return put(reinterpret_cast<Truth*>(data));
-        case DType::uint8:
-          return put(reinterpret_cast<uint8_t*>(data));
+        case DType::uint8:  // signed and unsigned are the same bits
         case DType::int8:
           return put(reinterpret_cast<int8_t*>(data));
+        case DType::uint16:
         case DType::int16:
           return put(reinterpret_cast<int16_t*>(data));
+        case DType::uint32:
         case DType::int32:
           return put(reinterpret_cast<int32_t*>(data));
         default:

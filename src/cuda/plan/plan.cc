@@ -9,6 +9,7 @@
 #include "cuda/plan/materialise.h"
 #include "cuda/runtime/scalar.h"
 #include "cuda/sort/segments.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -30,7 +31,7 @@ bool is_empty(const Transfer& transfer) {
 }
 
 bool sums_complex(const Transfer& t) {
-  return t.mask_side == MaskSide::none && t.dtype >= DType::complex64 &&
+  return t.mask_side == MaskSide::none && has_parts(t.dtype) &&
          (t.reduce == Reduce::add || t.reduce == Reduce::mean);
 }
 

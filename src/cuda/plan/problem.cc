@@ -1,5 +1,6 @@
 // Makes Problems of Transfers: dimensions collapsed to walks, and the alignment of rows.
 #include "cuda/plan/problem.h"
+#include "transfer/kernel_type.h"
 
 #include <algorithm>
 #include <cstring>
@@ -68,7 +69,7 @@ int alignment_of(const Problem& p, bool with_source) {
 }  // namespace
 
 int width_of(DType dtype) {
-  static constexpr uint8_t kWidths[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+  static constexpr uint8_t kWidths[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8};
   return kWidths[static_cast<int>(dtype)];
 }
 
@@ -125,7 +126,7 @@ Problem make_problem(const Transfer& t, const Canonical& canonical) {
   p.row = canonical.row.size;
   p.row_dst = canonical.row.dst;
   p.row_src = canonical.row.src;
-  p.dtype = t.dtype;
+  p.dtype = kernel_type(t.dtype, t.reduce);
   p.width = width_of(t.dtype);
   p.bounds = t.bounds;
   p.reduce = t.reduce;

@@ -6,6 +6,7 @@
 #include "cuda/sort/segments.cuh"
 #include "cuda/sort/sort.h"
 #include "transfer/index/index_order.h"
+#include "transfer/kernel_type.h"
 
 namespace sow::detail::cuda {
 
@@ -270,7 +271,7 @@ int key_bits(const Problem& p) {
 
 // Rows that a warp has enough to do with, of the types that are folded so.
 bool has_long_rows(const Problem& p) {
-  return p.dtype >= DType::float16 && p.src != nullptr && !p.materialised && !needs_64_bits(p) &&
+  return !is_whole(p.dtype) && p.src != nullptr && !p.materialised && !needs_64_bits(p) &&
          p.row * p.width >= 96 && row_alignment(p) >= 4;
 }
 

@@ -312,11 +312,13 @@ Tensor binary_call(const OpDef& op, const Source& a, const Source& b) {
 
 namespace {
 
-// The narrowest type that has every value of both; none for int64 and a floating type.
+// The narrowest type that has every value of both; none for integers of 64 bits and
+// a floating type.
 std::optional<DType> common_type(DType a, DType b) {
-  for (const DType dtype : {DType::bool_, DType::uint8, DType::int8, DType::int16, DType::int32,
-                            DType::int64, DType::float16, DType::bfloat16, DType::float32,
-                            DType::float64, DType::complex64, DType::complex128}) {
+  for (const DType dtype :
+       {DType::bool_, DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32,
+        DType::int32, DType::uint64, DType::int64, DType::float16, DType::bfloat16, DType::float32,
+        DType::float64, DType::complex64, DType::complex128}) {
     if (widens(a, dtype) && widens(b, dtype)) return dtype;
   }
   return {};
@@ -360,7 +362,8 @@ Tensor bitwise_xor(const Source& a, const Source& b) {
 
 Tensor bitwise_not(const Tensor& x) {
   if (x.dtype() == DType::bool_) return bitwise_xor(x, true);
-  return bitwise_xor(x, x.dtype() == DType::uint8 ? 255 : -1);
+  if (!is_unsigned(x.dtype())) return bitwise_xor(x, -1);
+  return bitwise_xor(x, UINT64_MAX >> (64 - 8 * size_of(x.dtype())));
 }
 
 Tensor abs(const Tensor& x) { return detail::apply(detail::make_call(detail::kAbs, false, x)); }

@@ -1,6 +1,6 @@
-// Counting: bincount, which bin an element is in, and distinct keys.
+// Counting: bincount, and which bin an element is in.
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
 #include "core/dtype_switch.h"
 #include "core/tensor/layout.h"
@@ -101,6 +101,15 @@ Tensor bin_index_now(const Call& call) {
   }
   const Tensor out = Tensor::empty(x.shape(), DType::int64);
   int64_t* bin = out.data<int64_t>();
+  // Where the bin would be if all were equally wide, or -1; what it says is looked at first.
+  const double width = bins > 0 ? edge[bins] - edge[0] : 0;
+  const double scale = static_cast<double>(bins) / width;
+  const bool guesses = std::isfinite(scale) && std::isfinite(width);
+  const auto guess = [=](double value) {
+    const double at = (value - edge[0]) * scale;
+    return guesses && at >= 0 && at < static_cast<double>(bins) ? static_cast<int64_t>(at)
+                                                                : int64_t{-1};
+  };
   with_dtype(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_constructible_v<double, T>) {
@@ -109,6 +118,11 @@ Tensor bin_index_now(const Call& call) {
       parallel_for(0, x.numel(), 1 << 12, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const auto place = [&](auto value) {
+            const int64_t near = guess(static_cast<double>(value));
+            if (near >= 0 && decltype(value)(edge[near]) <= value &&
+                value < decltype(value)(edge[near + 1])) {
+              return near;
+            }
             const double* at = std::upper_bound(
                 edge, edge + count, value, [](auto a, double b) { return a < decltype(a)(b); });
             const int64_t found = at - edge - 1;
@@ -159,53 +173,6 @@ Tensor bincount(const Index& index, const std::optional<Tensor>& weights,
 
 Tensor bin_index(const Tensor& x, const Tensor& edges) {
   return detail::apply_to(detail::kBinIndex, x, edges);
-}
-
-UniqueKeys unique(const Tensor& keys) {
-  using detail::fail;
-  const bool fits = keys.defined() && keys.impl()->symbolic == nullptr &&
-                    (is_integer(keys.dtype()) || keys.dtype() == DType::bool_);
-  if (!fits) fail(ErrorKind::type, "unique: keys must be integers or bool, and have data");
-  if (keys.dim() > 2) {
-    fail(ErrorKind::shape, "unique: keys have shape {}; they must have one dimension, or two: rows",
-         keys.shape());
-  }
-  const Tensor host = detail::host_keys(keys.dim() == 0 ? unsqueeze(keys, 0) : keys);
-  const int64_t rows = host.shape()[0], width = host.dim() == 2 ? host.shape()[1] : 1;
-  const int64_t* data = host.data<const int64_t>();
-  std::vector<int64_t> order(static_cast<size_t>(rows));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const auto compare = [&](int64_t a, int64_t b) {
-    const int64_t *x = data + a * width, *y = data + b * width;
-    for (int64_t i = 0; i < width; ++i) {
-      if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
-    }
-    return 0;
-  };
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const int way = compare(a, b);
-    return way != 0 ? way < 0 : a < b;
-  });
-  const Tensor inverse = Tensor::empty({rows}, DType::int64);
-  std::vector<int64_t> firsts, counts;
-  for (int64_t i = 0; i < rows; ++i) {
-    if (i == 0 || compare(order[i - 1], order[i]) != 0) {
-      firsts.push_back(order[i]);
-      counts.push_back(0);
-    }
-    ++counts.back();
-    inverse.data<int64_t>()[order[i]] = static_cast<int64_t>(firsts.size()) - 1;
-  }
-  const auto found = static_cast<int64_t>(firsts.size());
-  const auto tensor_of = [&](const std::vector<int64_t>& values) {
-    const Tensor tensor = Tensor::empty({found}, DType::int64);
-    std::copy(values.begin(), values.end(), tensor.data<int64_t>());
-    return tensor;
-  };
-  const Device device = keys.device();
-  const Tensor at = tensor_of(firsts);
-  const Tensor source = keys.dim() == 0 ? unsqueeze(keys, 0) : keys;
-  return {index_select(source, 0, at.to(device)), inverse.to(device), tensor_of(counts).to(device)};
 }
 
 }  // namespace sow

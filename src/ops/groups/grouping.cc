@@ -42,37 +42,27 @@ Meta infer_groups(const Call& call, const Metas& inputs) {
 
 GroupKind group_kind(const Call& call) { return static_cast<GroupKind>(call.attrs.offset); }
 
-namespace {
-
-template <class T>
-Scalar extreme_of(bool highest) {
-  using Limits = std::numeric_limits<T>;
-  return highest ? Limits::max() : Limits::lowest();
-}
-
-}  // namespace
-
 Scalar empty_value(Reduce reduce, DType dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const bool highest = reduce == Reduce::amin;
+  if (reduce == Reduce::bit_and) {
+    return dtype == DType::bool_ ? Scalar(true)
+           : is_unsigned(dtype)  ? empty_value(Reduce::amin, dtype)
+                                 : Scalar(-1);
+  }
   if (reduce == Reduce::mul) return Scalar(true);
   if (reduce == Reduce::mean && is_differentiable(dtype)) return Scalar(std::nan(""));
   if (reduce != Reduce::amax && reduce != Reduce::amin) return Scalar(false);
   if (is_floating(dtype)) return Scalar(highest ? kInfinity : -kInfinity);
-  switch (dtype) {
-    case DType::uint8:
-      return extreme_of<uint8_t>(highest);
-    case DType::int8:
-      return extreme_of<int8_t>(highest);
-    case DType::int16:
-      return extreme_of<int16_t>(highest);
-    case DType::int32:
-      return extreme_of<int32_t>(highest);
-    case DType::int64:
-      return extreme_of<int64_t>(highest);
-    default:
-      return Scalar(highest);
-  }
+  Scalar value(highest);
+  with_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      using Limits = std::numeric_limits<T>;
+      value = highest ? Limits::max() : Limits::lowest();
+    }
+  });
+  return value;
 }
 
 void fill_with(const Tensor& out, const Scalar& value) {

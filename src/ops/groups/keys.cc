@@ -6,6 +6,7 @@
 #include "core/tensor/tensor_impl.h"
 #include "ops/groups/grouping.h"
 #include "ops/groups/host.h"
+#include "ops/shapes.h"
 #include "sow/groups.h"
 #include "sow/math.h"
 #include "transfer/recorder.h"
@@ -31,7 +32,7 @@ int64_t last_pointer(const char* op, const Tensor& pointers) {
 
 int64_t size_of_groups(const char* op, const Index& index) {
   if (index.held()) return index.size();
-  const Tensor& keys = index.keys();
+  const Tensor keys = index_keys(index.keys());
   if (!keys.defined()) fail(ErrorKind::argument, "{}: a tensor is undefined", op);
   expect_index_dtype(op, keys.dtype());
   if (keys.impl()->symbolic != nullptr) {
@@ -76,6 +77,7 @@ void expect_no_negative(const Tensor& keys, const char* op) {
 Tensor unwrapped(const Tensor& keys, Bounds bounds, const char* op) {
   using Limits = std::numeric_limits<int64_t>;
   if (!keys.defined() || !is_integer(keys.dtype()) || bounds == Bounds::promise) return keys;
+  if (is_unsigned(keys.dtype())) return detail::index_keys(keys);
   const bool real = keys.impl()->symbolic == nullptr && keys.device() == Device{};
   if (bounds == Bounds::error && real) {
     detail::expect_no_negative(keys, op);

@@ -33,7 +33,7 @@ Reduce parse_received(const char* op, std::string_view name) {
       return Reduce::assign;
     }
   }();
-  if (reduce != Reduce::assign && reduce != Reduce::mul) return reduce;
+  if (reduce != Reduce::assign && reduce != Reduce::mul && !is_bitwise(reduce)) return reduce;
   fail(ErrorKind::argument, "{}: unknown reduction \"{}\"; the names are sum, mean, max, min", op,
        name);
 }

@@ -236,7 +236,8 @@ void set_group_reduction(Call& call, std::string_view reduce, int64_t correction
   } catch (const Error&) {
     fail(ErrorKind::argument,
          "{}: unknown reduction \"{}\"; the names are add = sum, mul = multiply = prod, amax = "
-         "max, amin = min, mean, count, any, all, var, std, logsumexp, first, last, argmax, argmin",
+         "max, amin = min, mean, bitwise_and, bitwise_or, bitwise_xor, count, any, all, var, std, "
+         "logsumexp, first, last, argmax, argmin",
          op_name(call), reduce);
   }
   if (attrs.reduce == Reduce::assign) attrs.offset = static_cast<int64_t>(GroupKind::last);

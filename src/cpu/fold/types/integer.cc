@@ -1,12 +1,10 @@
-// The folds of the integers.
+// The folds of the signed integers.
 #include "cpu/fold/fold_table.h"
 
 namespace sow::detail {
 
 const FoldKernels* fold_kernels_integer(DType dtype, Reduce reduce) {
   switch (dtype) {
-    case DType::uint8:
-      return kernels_for<uint8_t>(reduce);
     case DType::int8:
       return kernels_for<int8_t>(reduce);
     case DType::int16:
