@@ -233,6 +233,16 @@ def heat_picture(results: list[Result], ratio: Any, against: str) -> str:
 ALONG = {"size": "elements", "row length": "elements of a row", "places": "places", "threads": "threads"}
 
 
+def ticks_between(low: float, high: float) -> list[float]:
+    """Round values on a logarithmic axis: powers of ten, and those between them where fewer than three would be left."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1,), (1, 2, 5)):
+        ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+        if len(ticks) >= 3:
+            break
+    return ticks
+
+
 def lines(title: str, along: str, series: dict[str, Points]) -> str:
     """Time an element over what grows, both logarithmic, each library named at its line's end."""
     series = {name: sorted((x, y) for x, y in points if x > 0 and y > 0) for name, points in series.items()}
@@ -255,10 +265,7 @@ def lines(title: str, along: str, series: dict[str, Points]) -> str:
     shown = every if len(every) <= 8 else every[:: math.ceil(len(every) / 8)]
     axes.set_xticks(shown, [counted(x) for x in shown])
     values = [y for points in series.values() for _, y in points]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    ticks = [10.0**power for power in range(low, high + 1)] if high - low > 1 else [
-        step * 10.0**power for power in range(low, high + 1) for step in (1, 2, 5)]
-    ticks = [tick for tick in ticks if min(values) / 1.6 <= tick <= max(values) * 1.6]
+    ticks = ticks_between(min(values) / 1.6, max(values) * 1.6)
     axes.set_yticks(ticks, [timed(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_xlabel(label)

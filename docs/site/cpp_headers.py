@@ -245,6 +245,13 @@ def hidden_names(folder: pathlib.Path) -> set[str]:
     return found
 
 
+def opening(text: str) -> str:
+    """The comment that a header opens with, without its licence."""
+    found = re.match(r"(?://[^\n]*\n)+", text)
+    lines = found.group().splitlines() if found else []
+    return "\n".join(line[3:] for line in lines if not line.startswith("// SPDX-"))
+
+
 def public_names(folder: pathlib.Path, extra: dict[str, str]) -> list[Name]:
     """Every public name of the headers in a folder, each with its words where there are any."""
     found: list[Name] = []
@@ -253,10 +260,9 @@ def public_names(folder: pathlib.Path, extra: dict[str, str]) -> list[Name]:
             reader = Reader(path.read_text(), path.name)
             reader.read(Scope([], True))
             found += reader.found
-            opening = re.match(r"(?://[^\n]*\n)+", reader.text)
             first = next((name for name in reader.found if name.kind in ("class", "struct", "enum")), None)
-            if first and not first.words and opening:
-                first.words, first.inherited = "\n".join(line[3:] for line in opening.group().splitlines()), False
+            if first and not first.words and opening(reader.text):
+                first.words, first.inherited = opening(reader.text), False
     found = [name for name in found if not is_special(name)]
     spoken: dict[str, str] = {}
     for name in found:

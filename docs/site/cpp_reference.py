@@ -29,9 +29,7 @@ def names() -> list[Name]:
 
 
 def opening(header: str) -> str:
-    text = (root() / "include" / "sow" / header).read_text()
-    found = re.match(r"(?://[^\n]*\n)+", text)
-    return "\n".join(line[3:] for line in found.group().splitlines()) if found else ""
+    return cpp_headers.opening((root() / "include" / "sow" / header).read_text())
 
 
 def qualified(name: Name, depth: int) -> str:

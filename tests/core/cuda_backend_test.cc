@@ -46,7 +46,9 @@ void expect_status(const char* library, const char* behaviour, const std::string
 }
 
 TEST(CudaBackendDeathTest, ALibraryThatIsNotThere) {
-  expect_status("/nowhere/libsow_cuda.so", "", "no CUDA backend: .*");
+  expect_status("/nowhere/libsow_cuda.so", "",
+                "no CUDA backend: there is no /nowhere/libsow_cuda.so; for Python the package "
+                "sow-cuda brings it");
 }
 
 TEST(CudaBackendDeathTest, APathThatIsNotAbsolute) {

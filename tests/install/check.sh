@@ -45,14 +45,16 @@ if "$compiler" -std=c++17 -fsyntax-only "-I$prefix/include" "$here/main.cc" 2>"$
 fi
 grep -m1 error "$work/cxx17" | grep "sow needs C++20"
 
-echo "-- as a subproject"
-"$cmake" -S "$here/parent" -B "$work/parent" -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" \
-  "-DSOW_SOURCE=$here/../.."
-if grep -E "^(CMAKE_BUILD_TYPE|BUILD_SHARED_LIBS):[A-Z]+=." "$work/parent/CMakeCache.txt"; then
-  echo "the subproject changed the cache" >&2
-  exit 1
-fi
-if grep -rl "include/sow" --include=cmake_install.cmake "$work/parent"; then
-  echo "the subproject installs itself with its parent" >&2
-  exit 1
-fi
+for fetch in OFF ON; do
+  echo "-- as a subproject, FetchContent $fetch"
+  "$cmake" -S "$here/parent" -B "$work/parent-$fetch" -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" \
+    "-DSOW_SOURCE=$here/../.." "-DSOW_FETCH=$fetch"
+  if grep -E "^(CMAKE_BUILD_TYPE|BUILD_SHARED_LIBS):[A-Z]+=." "$work/parent-$fetch/CMakeCache.txt"; then
+    echo "the subproject changed the cache" >&2
+    exit 1
+  fi
+  if grep -rl "include/sow" --include=cmake_install.cmake "$work/parent-$fetch"; then
+    echo "the subproject installs itself with its parent" >&2
+    exit 1
+  fi
+done

@@ -48,5 +48,23 @@ def test_private_words_are_found(check_tree):
     assert not list(check_tree.word_complaints("docs/any.md", text))
 
 
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("src/core/any.cc", "// What it is for.\n", "// {}\n// What it is for.\n"),
+    ("python/sow/any.py", '"""What it is for."""\n', '# {}\n"""What it is for."""\n'),
+    ("scripts/any", "#!/bin/sh\n# What it is for.\n", "#!/bin/sh\n# {}\n# What it is for.\n"),
+    ("cmake/version.h.in", "#pragma once\n", "// {}\n#pragma once\n"), ("cmake/any.cmake.in", "x\n", "# {}\nx\n"),
+    ("tests/CMakeLists.txt", "x\n", "# {}\nx\n"), ("docs/_static/any.css", "x\n", "/* {} */\nx\n")])
+def test_a_source_without_its_licence_is_found_and_mended(check_tree, name, text, expected):
+    assert [line.split(" lack")[0] for line in check_tree.licence_complaints({name: text, "docs/any.md": "words\n"})] == ["1 sources"]
+    mended = check_tree.with_licence(name, text)
+    assert mended == expected.format(check_tree.LICENCE)
+    assert not list(check_tree.licence_complaints({name: mended}))
+
+
+def test_a_licence_deep_inside_of_a_source_is_none(check_tree):
+    text = f"// One.\n// Two.\n// {check_tree.LICENCE}\n"
+    assert list(check_tree.licence_complaints({"src/core/any.h": text}))
+
+
 def test_the_tree_follows_the_rules(check_tree):
     assert check_tree.main() == 0

@@ -143,6 +143,7 @@ def test_race_page_and_pictures(tmp_path):
     assert pictures.colour(0.5) == pictures.BEHIND and pictures.colour(0.99) == pictures.EVEN and pictures.colour(1.2) == pictures.AHEAD
     assert page.style_of(0.14) == "behind"
     assert pictures.timed(2e-9) == "2 ns" and pictures.timed(1e-3) == "1 ms" and pictures.counted(1e5) == "100k"
+    assert pictures.ticks_between(1e-9, 1e-6)[1] == 1e-8 and len(pictures.ticks_between(4e-10, 3e-9)) == 3  # 0.5, 1 and 2 ns
     case = {"name": "a <case>", "group": "table", "kind": "rows", "items": [5000], "shape": [9], "backward": False, "floor_bytes": 1 << 21}
     results = [{"case": case, "seconds": {"sow": 2e-3, "numpy": 1e-3}, "floor": 5e-4, "best_peer": "numpy", "ratio": 0.5, "goals": [],
                 "explain": "a plan", "entries": []}]

@@ -85,3 +85,11 @@ def test_workflows_call_what_is_there():
                 assert set(re.findall(r"\bmake (\w[\w-]*)", command)) <= targets, command
                 for path in re.findall(r"(?:packaging|tests|scripts)/[\w./-]+", command):
                     assert (ROOT / path).exists(), path
+
+
+def test_both_packages_carry_the_licences():
+    """libsow_cuda has code of others in it, whose licence asks to be shown with it."""
+    for project in (ROOT / "pyproject.toml", ROOT / "packaging" / "cuda" / "pyproject.toml"):
+        assert 'license-files = ["LICENSE", "NOTICE"]' in project.read_text(), project
+        for name in ("LICENSE", "NOTICE"):
+            assert (project.parent / name).read_text() == (ROOT / name).read_text()

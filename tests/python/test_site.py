@@ -1,5 +1,7 @@
 """The documentation site builds without a warning, leads nowhere that is not there, and documents every public name."""
 
+import html
+import json
 import pathlib
 import re
 import shutil
@@ -133,6 +135,24 @@ def test_pages_of_the_menu(pages, site):
                  "lab-notebook", "guides/masks", "guides/groups", "guides/graphs", "guides/kv-cache", "guides/binning",
                  "guides/gpus", "guides/scale", "reference/python/index", "reference/cpp/index"):
         assert f"{page}.html" in linked, page
+
+
+def test_pages_fit_a_phone(pages, site, tmp_path):
+    """390 pixels wide, nothing is wider than the page: tables and code scroll in boxes of their own."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        pytest.skip("no Chromium here (scripts/setup browser installs it)")
+    every = [str(path.relative_to(site)) for path in pages if path.relative_to(site).parts[0] not in ("source", "_static")]
+    frames = "".join(f'<iframe width="390" height="844" src="file://{site}/{name}" data-name="{name}"></iframe>' for name in every)
+    (tmp_path / "phone.html").write_text(f"""<body>{frames}<pre id="seen"></pre><script>onload = () => {{
+      document.getElementById("seen").textContent = JSON.stringify([...document.querySelectorAll("iframe")].map((frame) =>
+        [frame.dataset.name, frame.contentDocument.documentElement.scrollWidth]));
+    }};</script></body>""")
+    done = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+                           "--virtual-time-budget=20000", "--dump-dom", f"file://{tmp_path}/phone.html"], capture_output=True, text=True, timeout=300)
+    seen = json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL).group(1)))
+    assert len(seen) == len(every) > 50
+    assert not [(name, width) for name, width in seen if not 0 < width <= 390]
 
 
 def test_pictures_are_for_light_and_dark():

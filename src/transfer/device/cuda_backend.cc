@@ -57,6 +57,11 @@ void load_into(CudaBackend& backend) {
         "no CUDA backend: SOW_CUDA_LIBRARY is '{}'; it must be an absolute path", path);
     return;
   }
+  if (access(path.c_str(), F_OK) != 0) {
+    backend.status = detail::text(
+        "no CUDA backend: there is no {}; for Python the package sow-cuda brings it", path);
+    return;
+  }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
