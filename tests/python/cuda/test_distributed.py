@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from gpu_device import needs_device, torch
 
 RANKS = pathlib.Path(__file__).parent.parent / "distributed" / "ranks.py"

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from gpu_device import needs_device, on_device
 
 import sow
+
+from gpu_device import needs_device, on_device
 
 pytestmark = needs_device
 
