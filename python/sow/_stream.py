@@ -98,7 +98,10 @@ class Stream:
         if not _is_writable(dst):
             raise ValueError("stream: the destination is read-only")
         self.row_bytes = int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
-        self.memory = int(memory)
+        try:
+            self.memory = operator.index(memory)
+        except TypeError:
+            raise TypeError(f"stream: memory is a {type(memory).__name__}; it must be an int") from None
         if self.memory < 8 * (self.row_bytes + 16):
             raise ValueError(f"stream: memory={memory}; a row of the destination has {self.row_bytes} bytes, and eight must fit")
         self.tile_rows = max(1, min(self.memory // 16 // max(self.row_bytes, 1), max(self.rows, 1)))

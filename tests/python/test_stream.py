@@ -339,6 +339,8 @@ def test_wrong_arguments():
         sow.stream(x, 0, "median")
     with pytest.raises(TypeError, match="needs an order"):
         sow.stream(np.zeros(3, "c8"), 0, "amax")
+    with pytest.raises(TypeError, match="memory is a str; it must be an int"):
+        sow.stream(x, memory="much")
     with pytest.raises(ValueError, match="eight must fit"):
         sow.stream(np.zeros((2, 1000)), memory=1000)
     x.flags.writeable = False
