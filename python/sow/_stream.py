@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import _core
+from ._tiles import tiles
 
 _NAMES = {"sum": "add", "multiply": "mul", "prod": "mul", "max": "amax", "min": "amin"}
 _REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
@@ -93,8 +94,9 @@ class Stream:
         self.axis = axis % self.rank
         self.rows = int(dst.shape[self.axis])
         self.row_shape = tuple(int(n) for d, n in enumerate(dst.shape) if d != self.axis)
-        _core.index_reduce(_core.asarray(np.zeros((1, 0), self.dtype)), 0, np.zeros(0, "i8"), np.zeros((0, 0), self.dtype),
-                           self.reduce)  # refuses types and reductions that do not go together
+        with tiles(()):  # a stream has tiles of its own
+            _core.index_reduce(_core.asarray(np.zeros((1, 0), self.dtype)), 0, np.zeros(0, "i8"), np.zeros((0, 0), self.dtype),
+                               self.reduce)  # refuses types and reductions that do not go together
         if not _is_writable(dst):
             raise ValueError("stream: the destination is read-only")
         self.row_bytes = int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
@@ -283,7 +285,8 @@ class Stream:
         rows = np.concatenate([record[1] for record in records])
         if not self.merges or keys.size == 0:
             return [(keys, rows, None if not self.counted else np.concatenate([record[2] for record in records]))]
-        merged_keys, merged_rows, _ = _core._merge_updates(_core.asarray(keys), _core.asarray(rows), self.reduce)
+        with tiles(()):
+            merged_keys, merged_rows, _ = _core._merge_updates(_core.asarray(keys), _core.asarray(rows), self.reduce)
         out_keys, out_rows = np.asarray(merged_keys), _as_type(merged_rows, self.dtype)
         if not self.counted:
             return [(out_keys, out_rows, None)]
@@ -425,11 +428,12 @@ class Stream:
         target = _core.asarray(block)
         at = _core.asarray(np.concatenate([record[0] for record in chosen]) - start)
         values = _core.asarray(np.concatenate([record[1] for record in chosen]))
-        if self.counted:
-            counts = _core.asarray(np.concatenate([record[2] for record in chosen]))
-            _core._index_mean_(target, at, values, counts, self.include_self)
-        else:
-            _core.index_reduce_(target, 0, at, values, self.reduce, self.include_self)
+        with tiles(()):
+            if self.counted:
+                counts = _core.asarray(np.concatenate([record[2] for record in chosen]))
+                _core._index_mean_(target, at, values, counts, self.include_self)
+            else:
+                _core.index_reduce_(target, 0, at, values, self.reduce, self.include_self)
 
     def _show(self, done: int, of: int) -> None:
         if self.progress and of:

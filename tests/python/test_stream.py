@@ -52,6 +52,15 @@ def test_has_the_bits_of_one_call(dtype, spills, tmp_path):
             assert not (tmp_path / "log").exists()
 
 
+def test_tiles_of_the_caller_do_not_hold_inside():
+    x = np.zeros((4, 3), "f4")
+    for reduce in ("add", "mean"):
+        with sow.tiles(2, 2, 2), sow.stream(x, 0, reduce, memory=1024) as one:
+            for _ in range(20):
+                one.add([0, 3], np.ones((2, 3), "f4"))
+    assert (x[[0, 3]] == np.float32(40 / 21)).all()
+
+
 def test_sums_are_rounded_once():
     x = np.ones(1, "f4")
     with sow.stream(x) as one:

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from ..cuda import _following
 from . import _engines
 
 __all__ = [
@@ -37,7 +36,7 @@ class Index:
     def __init__(self, keys: Any, rows: int, *, group: Any = None, bounds: str = "error"):
         self.exchange = _engines.exchange_of(group)
         self.keys = keys
-        with _following(keys):
+        with _engines.apart(keys):
             with _common(self.exchange, "Index"):
                 tensor, self.rows = _core.asarray(keys), operator.index(rows)
                 _core._expect_names("Index", "add", bounds)
@@ -55,7 +54,7 @@ class Index:
         return f"sow.distributed.Index({len(self)} keys, size={self.size}, rank {self.exchange.rank} of {self.exchange.size})"
 
 
-@_engines.on_stream_of(0)
+@_engines.works_apart(0)
 def _index_of_coordinates(indices: Any, x: Any, group: Any, bounds: str) -> Index:
     """Of places: coordinates into leading axes of x, the first of which is of the rows of all parts."""
     exchange = _engines.exchange_of(group)
@@ -163,7 +162,7 @@ def _like(x: Any, tensor: Any) -> Any:
     return numpy.asarray(tensor)
 
 
-@_engines.on_stream_of(1)
+@_engines.works_apart(1)
 def _reduce_(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool, group: Any,
              bounds: str) -> Any:
     if isinstance(group, str):
@@ -186,7 +185,7 @@ def _reduce_(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, i
     return _written(x)
 
 
-@_engines.on_stream_of(1)
+@_engines.works_apart(1)
 def _reduce(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool, group: Any,
             bounds: str) -> Any:
     if isinstance(group, str):
@@ -253,7 +252,7 @@ def index_select(x: Any, axis: int, index: Any, *, group: Any = None, bounds: st
     return _select(x, axis, index, group, bounds)
 
 
-@_engines.on_stream_of(0)
+@_engines.works_apart(0)
 def _select(x: Any, axis: int, index: Any, group: Any, bounds: str) -> Any:
     held = index if isinstance(index, Index) else None
     exchange = held.exchange if held is not None else _engines.exchange_of(group)
@@ -282,7 +281,7 @@ def _flat(x: Any, indices: Any) -> tuple[int, ...]:
     return (places, *x.shape[depth:])
 
 
-@_engines.on_stream_of(1)
+@_engines.works_apart(1)
 def _nd(op: str, x: Any, indices: Any, updates: Any, reduce: str, negate: bool, in_place: bool, group: Any,
         bounds: str) -> Any:
     if isinstance(group, str):

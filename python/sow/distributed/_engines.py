@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
+from .._tiles import tiles
 from ..cuda import _following
 
 _by_group: Any = weakref.WeakKeyDictionary()
@@ -125,14 +127,22 @@ def any_rank(exchange: Any, op: str, mine: bool) -> bool:
     return any(exchange.agree(op, "its arguments", mine))
 
 
-def on_stream_of(argument: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a function work on the stream of the library that owns this argument, between that library's own work."""
+@contextlib.contextmanager
+def apart(array: Any) -> Iterator[None]:
+    """Inside, work is on the stream of the library that owns the array, between that library's own, and no tile shape
+    holds: what travels is no destination of the caller's."""
+    with tiles(()), _following(array):
+        yield
+
+
+def works_apart(argument: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Of a function: inside of apart(this argument)."""
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def on_stream(*arguments: Any, **options: Any) -> Any:
-            with _following(arguments[argument]):
+        def inside(*arguments: Any, **options: Any) -> Any:
+            with apart(arguments[argument]):
                 return function(*arguments, **options)
 
-        return on_stream
+        return inside
 
     return decorate
