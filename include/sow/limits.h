@@ -17,8 +17,8 @@ SOW_API void limit_memory(int64_t bytes);
 SOW_API int64_t scratch_limit();
 
 // How much of each axis of a destination is worked on at a time, the axis of a scatter too. It
-// holds for operations on the CPU whose destination has this rank, outside of programs; those of
-// another rank are an error. Empty: whatever the planner finds best. For all threads.
+// holds for operations whose destination has this rank, on every device, outside of programs; those
+// of another rank are an error. Empty: whatever the planner finds best. For all threads.
 SOW_API void set_tile_shape(const Dims& shape);
 
 // The same for this thread, while it lives.

@@ -13,18 +13,21 @@ import json
 import operator
 import os
 import pathlib
-import shutil
+import re
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 
 from . import _core
+from ._tiles import tiles
 
 _NAMES = {"sum": "add", "multiply": "mul", "prod": "mul", "max": "amax", "min": "amin"}
 _REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
 _MARKER = "half-written.json"
+_OURS = re.compile(r"tile-\d+\.(log|new|part)|half-written\.part")
 _Record = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Any]  # keys, rows, and counts or None
 
 
@@ -62,7 +65,8 @@ def resume_stream(dst: Any, directory: str | os.PathLike[str]) -> Any:
         raise ValueError(f"resume_stream: dst is {np.dtype(dst.dtype).name} {list(dst.shape)}; the stream was of "
                          f"{said['dtype']} {said['shape']}")
     one = Stream(dst, said["axis"], said["reduce"], said["include_self"], said["memory"], folder, "error", None, resumes=True)
-    one._write_tiles()
+    with one._locked():
+        one._write_tiles()
     return dst
 
 
@@ -90,12 +94,16 @@ class Stream:
         self.axis = axis % self.rank
         self.rows = int(dst.shape[self.axis])
         self.row_shape = tuple(int(n) for d, n in enumerate(dst.shape) if d != self.axis)
-        _core.index_reduce(_core.asarray(np.zeros((1, 0), self.dtype)), 0, np.zeros(0, "i8"), np.zeros((0, 0), self.dtype),
-                           self.reduce)  # refuses types and reductions that do not go together
+        with tiles(()):  # a stream has tiles of its own
+            _core.index_reduce(_core.asarray(np.zeros((1, 0), self.dtype)), 0, np.zeros(0, "i8"), np.zeros((0, 0), self.dtype),
+                               self.reduce)  # refuses types and reductions that do not go together
         if not _is_writable(dst):
             raise ValueError("stream: the destination is read-only")
         self.row_bytes = int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
-        self.memory = int(memory)
+        try:
+            self.memory = operator.index(memory)
+        except TypeError:
+            raise TypeError(f"stream: memory is a {type(memory).__name__}; it must be an int") from None
         if self.memory < 8 * (self.row_bytes + 16):
             raise ValueError(f"stream: memory={memory}; a row of the destination has {self.row_bytes} bytes, and eight must fit")
         self.tile_rows = max(1, min(self.memory // 16 // max(self.row_bytes, 1), max(self.rows, 1)))
@@ -104,7 +112,8 @@ class Stream:
         self.counted = self.reduce == "mean" and self.merges
         self.pending: dict[int, list[_Record]] = {}
         self.held = 0
-        self.ending = self.finished = False
+        self.ending = self.finished = self.broken = False
+        self._unlock: Any = weakref.finalize(self, int)  # nothing is locked yet
         self.directory = _directory_for(dst, directory)
         if self.directory is not None:
             self._open_directory(resumes)
@@ -120,6 +129,7 @@ class Stream:
 
     def add(self, index: Any, source: Any) -> None:
         """Takes updates: source has dst's shape with one row along the axis for each key. Both are copied."""
+        self._expect_whole()
         if self.finished or self.ending:
             raise ValueError("stream: it is finished")
         keys = np.asarray(index)
@@ -140,26 +150,51 @@ class Stream:
             kept = np.flatnonzero(keys >= 0)
             keys, rows = keys[kept], rows[kept]
         step = max(1, self.memory // 8 // (self.row_bytes + 16))  # a call may be larger than the memory
+        self.broken = True  # unless all of it was taken
         for first in range(0, keys.size, step):
             self._take(keys[first:first + step], rows[first:first + step])
+        self.broken = False
+
+    def _expect_whole(self) -> None:
+        if self.broken:
+            raise ValueError("stream: an add() failed in the middle, so that a part of its updates was taken; the destination is "
+                             "as it was, begin again with another stream")
 
     def finish(self) -> Any:
         """Writes the result into dst, which it returns."""
+        self._expect_whole()
         if self.finished:
             return self.dst
-        if not self.ending:
-            _reserve(self.dst)
-            self._begin_end()
-        self._write_tiles()
+        if self.directory is None or not self.ending or (self.directory / _MARKER).exists():  # else resume_stream ended it
+            with self._locked():
+                if not self.ending:
+                    _reserve(self.dst)
+                    self._begin_end()
+                self._write_tiles()
         self.finished = True
         return self.dst
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """What fails in it leaves the directory to whoever resumes it."""
+        if self.directory is not None and not self._unlock.alive:
+            self._lock_directory()
+        try:
+            yield
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _lock_directory(self) -> None:
+        assert self.directory is not None
+        self._unlock = weakref.finalize(self, os.close, _lock(self.directory))
 
     def _begin_end(self) -> None:
         """Before the destination is touched; what fails up to here can be tried again."""
         if self.directory is not None:
             for tile in sorted(self.pending):
                 self._spill(tile)
-            for log in self.directory.glob("tile-*.log"):
+            for log in self._own_files():
                 with open(log, "rb") as file:
                     os.fsync(file.fileno())
             said = {"shape": [int(n) for n in self.dst.shape], "dtype": self.dtype.name, "axis": self.axis, "reduce": self.reduce,
@@ -176,8 +211,10 @@ class Stream:
         """Forgets what was given; dst is as it was."""
         self.finished = True
         self.pending.clear()
-        if self.directory is not None and not (self.directory / _MARKER).exists():
-            shutil.rmtree(self.directory, ignore_errors=True)
+        if self.directory is not None:
+            if not (self.directory / _MARKER).exists():
+                self._clear_directory()
+            self._unlock()
 
     # -- taking updates
 
@@ -248,7 +285,8 @@ class Stream:
         rows = np.concatenate([record[1] for record in records])
         if not self.merges or keys.size == 0:
             return [(keys, rows, None if not self.counted else np.concatenate([record[2] for record in records]))]
-        merged_keys, merged_rows, _ = _core._merge_updates(_core.asarray(keys), _core.asarray(rows), self.reduce)
+        with tiles(()):
+            merged_keys, merged_rows, _ = _core._merge_updates(_core.asarray(keys), _core.asarray(rows), self.reduce)
         out_keys, out_rows = np.asarray(merged_keys), _as_type(merged_rows, self.dtype)
         if not self.counted:
             return [(out_keys, out_rows, None)]
@@ -266,12 +304,25 @@ class Stream:
         if not resumes and (self.directory / _MARKER).exists():
             raise ValueError(f"stream: {self.directory} says that a destination is half written; end that first by sow.resume_stream(dst, directory)")
         try:
-            if not resumes and self.directory.exists() and any(self.directory.glob("tile-*")):
-                for old in self.directory.glob("tile-*"):  # of a stream that never came to its end
-                    old.unlink()
             self.directory.mkdir(parents=True, exist_ok=True)
+            self._lock_directory()
+            if not resumes:
+                for old in self._own_files():  # of a stream that never came to its end
+                    old.unlink()
         except OSError as error:
             raise _told(error, f"stream: {self.directory} cannot be used") from error
+
+    def _own_files(self) -> list[pathlib.Path]:
+        """The directory is the user's: whatever else is there stays."""
+        assert self.directory is not None
+        return [path for path in self.directory.iterdir() if _OURS.fullmatch(path.name)]
+
+    def _clear_directory(self) -> None:
+        assert self.directory is not None
+        with contextlib.suppress(OSError):
+            for path in self._own_files():
+                path.unlink(missing_ok=True)
+            self.directory.rmdir()  # where nothing else is in it
 
     def _log(self, tile: int) -> pathlib.Path:
         assert self.directory is not None
@@ -313,7 +364,7 @@ class Stream:
     def _write_tiles(self) -> None:
         tiles = sorted(self.pending)
         if self.directory is not None:
-            tiles = sorted({int(path.name[5:].split(".")[0]) for path in self.directory.glob("tile-*")})
+            tiles = sorted({int(path.name[5:].split(".")[0]) for path in self._own_files() if path.suffix != ".part"})
         for number, tile in enumerate(tiles):
             self._show(number, len(tiles))
             self._write_tile(tile)
@@ -321,7 +372,8 @@ class Stream:
         self.pending.clear()
         if self.directory is not None:
             (self.directory / _MARKER).unlink(missing_ok=True)
-            shutil.rmtree(self.directory, ignore_errors=True)
+            self._clear_directory()
+            self._unlock()
 
     def _write_tile(self, tile: int) -> None:
         first, last = tile * self.tile_rows, min((tile + 1) * self.tile_rows, self.rows)
@@ -344,7 +396,7 @@ class Stream:
             except OSError as error:
                 raise OSError(error.errno, f"{error.strerror}. The destination is half written until sow.resume_stream(dst, "
                               f"{str(self.directory)!r}) has ended it") from error
-            self._log(tile).unlink(missing_ok=True)
+        self._log(tile).unlink(missing_ok=True)
         block = np.frombuffer(ready.read_bytes(), "u1").view(self.dtype).reshape(last - first, *self.row_shape)
         try:
             self.dst[place] = np.moveaxis(block, 0, self.axis)
@@ -376,11 +428,12 @@ class Stream:
         target = _core.asarray(block)
         at = _core.asarray(np.concatenate([record[0] for record in chosen]) - start)
         values = _core.asarray(np.concatenate([record[1] for record in chosen]))
-        if self.counted:
-            counts = _core.asarray(np.concatenate([record[2] for record in chosen]))
-            _core._index_mean_(target, at, values, counts, self.include_self)
-        else:
-            _core.index_reduce_(target, 0, at, values, self.reduce, self.include_self)
+        with tiles(()):
+            if self.counted:
+                counts = _core.asarray(np.concatenate([record[2] for record in chosen]))
+                _core._index_mean_(target, at, values, counts, self.include_self)
+            else:
+                _core.index_reduce_(target, 0, at, values, self.reduce, self.include_self)
 
     def _show(self, done: int, of: int) -> None:
         if self.progress and of:
@@ -429,6 +482,21 @@ def _directory_for(dst: Any, given: Any) -> pathlib.Path | None:
                      "remembered if it is killed")
 
 
+def _lock(directory: pathlib.Path) -> int:
+    """Held until it is closed or the process ends, so that no two streams take a directory for theirs."""
+    import fcntl
+
+    folder = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise ValueError(f"stream: another stream uses {directory}; finish or abandon that first, or give another directory=") from None
+    except OSError:
+        pass  # a file system without locks
+    return folder
+
+
 def _reserve(dst: Any) -> None:
     """Blocks of the disk for the holes of a sparse file: a write into one on a full disk would end the process."""
     if not isinstance(dst, np.memmap) or dst.filename is None or not hasattr(os, "posix_fallocate"):
@@ -451,6 +519,11 @@ def _write_durably(path: pathlib.Path, data: Any) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the name too, before anything that it stands for is removed
+        finally:
+            os.close(folder)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise _told(error, f"stream: {path} could not be written") from error

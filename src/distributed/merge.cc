@@ -12,6 +12,7 @@
 #include "core/threads/parallel.h"
 #include "distributed/groups.h"
 #include "sow/distributed.h"
+#include "sow/limits.h"
 #include "sow/ops.h"
 #include "transfer/index/index_order.h"
 #include "transfer/transfer.h"
@@ -196,6 +197,7 @@ MergedRows merge_groups(const Groups& groups, const Tensor& source, Reduce reduc
 }
 
 Updates merge_updates(const Tensor& keys, const Tensor& source, ReduceName name) {
+  const Tiles none({});
   const Reduce reduce = name.value();
   if (keys.dtype() != DType::int64 && keys.dtype() != DType::int32)
     fail(ErrorKind::type, "merge_updates: the keys are {}; they must be int32 or int64",
@@ -235,6 +237,7 @@ Updates merge_updates(const Tensor& keys, const Tensor& source, ReduceName name)
 }
 
 Tensor index_mean_(const Tensor& x, const Updates& updates, bool include_self) {
+  const Tiles none({});
   const detail::FloatStateGuard guard;
   if (!has_expansion(Reduce::mean, x.dtype()) || x.dtype() != updates.rows.dtype())
     fail(ErrorKind::type,

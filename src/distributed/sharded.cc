@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "distributed/groups.h"
 #include "sow/distributed.h"
+#include "sow/limits.h"
 #include "sow/math.h"
 #include "sow/ops.h"
 #include "transfer/transfer.h"
@@ -326,6 +327,7 @@ Tensor run_select(State& state, const Tensor& x) {
 
 Tensor reduce_held(const char* op, const Tensor& x, const ShardedIndex& index, const Tensor& source,
                    Reduce reduce, bool include_self) {
+  const Tiles none({});  // of the caller's: what travels is no destination of theirs
   State& state = index.state();
   checked(*state.exchange, op, x, reduce, include_self, Bounds::error, [&] {
     expect_part(op, x, true);
@@ -337,6 +339,7 @@ Tensor reduce_held(const char* op, const Tensor& x, const ShardedIndex& index, c
 
 Tensor reduce_once(const char* op, const std::shared_ptr<Exchange>& exchange, const Tensor& x,
                    const Index& index, const Tensor& source, Reduce reduce, bool include_self) {
+  const Tiles none({});
   const Counts rows = checked(*exchange, op, x, reduce, include_self, index.bounds(), [&] {
     expect_part(op, x, true);
     expect_keys(op, index.keys());
@@ -350,6 +353,7 @@ Tensor reduce_once(const char* op, const std::shared_ptr<Exchange>& exchange, co
 
 ShardedIndex::ShardedIndex(std::shared_ptr<Exchange> exchange, const Tensor& keys, int64_t rows,
                            Bounds bounds) {
+  const Tiles none({});
   std::optional<Error> problem;
   try {
     expect_keys("ShardedIndex", keys);
@@ -366,9 +370,13 @@ ShardedIndex::ShardedIndex(std::shared_ptr<Exchange> exchange, const Tensor& key
 int64_t ShardedIndex::size() const { return state_->cuts.back(); }
 int64_t ShardedIndex::count() const { return state_->count; }
 Tensor ShardedIndex::local_keys() const { return state_->unmerged_keys().keys(); }
-Tensor ShardedIndex::send(const Tensor& source) const { return send_unmerged(*state_, source); }
+Tensor ShardedIndex::send(const Tensor& source) const {
+  const Tiles none({});
+  return send_unmerged(*state_, source);
+}
 
 Tensor ShardedIndex::send_back(const Tensor& rows) const {
+  const Tiles none({});
   State& state = *state_;
   state.unmerged_keys();
   const Tensor sorted = state.exchange->all_to_all(rows, state.receive_updates, state.send_updates);
@@ -388,6 +396,7 @@ Tensor index_reduce_(const Tensor& x, const ShardedIndex& index, const Tensor& s
   return reduce_held("index_reduce_", x, index, source, reduce.value(), include_self);
 }
 Tensor index_select(const Tensor& x, const ShardedIndex& index) {
+  const Tiles none({});
   State& state = index.state();
   checked(*state.exchange, "index_select", x, {}, true, Bounds::error, [&] {
     expect_part("index_select", x, false);
@@ -410,6 +419,7 @@ Tensor index_reduce_(const std::shared_ptr<Exchange>& exchange, const Tensor& x,
 }
 Tensor index_select(const std::shared_ptr<Exchange>& exchange, const Tensor& x,
                     const Index& index) {
+  const Tiles none({});
   const Counts rows = checked(*exchange, "index_select", x, {}, true, index.bounds(), [&] {
     expect_part("index_select", x, false);
     expect_keys("index_select", index.keys());
@@ -480,6 +490,7 @@ std::shared_ptr<State> route_coordinates(const char* op, const std::shared_ptr<E
 ShardedIndex ShardedIndex::of_coordinates(std::shared_ptr<Exchange> exchange, const Index& indices,
                                           const Tensor& x) {
   const char* op = "ShardedIndex";
+  const Tiles none({});
   const Counts rows = checked(*exchange, op, x, {}, true, indices.bounds(), [&] {
     expect_part(op, x, false);
     expect_coordinates(op, indices.keys(), x);
@@ -492,6 +503,7 @@ ShardedIndex ShardedIndex::of_coordinates(std::shared_ptr<Exchange> exchange, co
 Tensor tensor_scatter_nd_(const std::shared_ptr<Exchange>& exchange, const Tensor& x,
                           const Index& indices, const Tensor& updates, ReduceName reduce,
                           bool negate) {
+  const Tiles none({});
   const char* op = "tensor_scatter_nd_";
   const Tensor& given = indices.keys();
   Tensor flat, rows_of;

@@ -1,5 +1,6 @@
 // Runs Transfers on their device: the one way from a Transfer to its strategy.
 #include <new>
+#include <vector>
 
 #include "core/fail.h"
 #include "core/memory/scratch.h"
@@ -36,12 +37,37 @@ bool is_kept_while_explaining(const Transfer& transfer) {
 
 namespace {
 
+// The keys of dst_index[0] that address places of the tile, counted from its first; all others are
+// one past the end, and dropped.
+std::vector<int64_t> keys_of(const TransferPart& tile, const IndexOperand& index, int64_t count) {
+  std::vector<int64_t> keys(static_cast<size_t>(count));
+  Dims at(index.own_shape.size(), 0);
+  for (int64_t& key : keys) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * index.own_strides[d];
+    const int64_t place = resolve_key(load_key(index, offset), index.extent, tile.part.bounds);
+    key = place >= tile.first && place < tile.last ? place - tile.first : tile.last - tile.first;
+    for (size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < index.own_shape[d]) break;
+      at[d] = 0;
+    }
+  }
+  return keys;
+}
+
 // In parts, one after the other; the keys are checked as a whole, before anything is written.
 void run_in_tiles(const Transfer& transfer, const Dims& tiles) {
   check_indices(transfer);
   if (explanation != nullptr) *explanation += describe_tiles(transfer, tiles);
   bool explained = false;
-  for_each_tile_of(transfer, tiles, [&](const Transfer& part) {
+  for_each_tile_of(transfer, tiles, [&](const TransferPart& tile) {
+    Transfer part = tile.by_place ? from_first_place(tile) : tile.part;
+    std::vector<int64_t> keys;
+    if (tile.by_place) {
+      IndexOperand& index = part.dst_index[0];
+      keys = keys_of(tile, index, describe_own_keys(part.shape, index));
+      replace_keys(index, keys.data(), tile.last - tile.first);
+    }
     const Planned& planned = planned_for(part);
     if (planned.canonical.empty) return;
     if (explanation != nullptr && !explained) {

@@ -11,6 +11,7 @@
 #include "core/threads/float_state.h"
 #include "core/threads/parallel.h"
 #include "transfer/plan/plan_cache.h"
+#include "transfer/plan/tiles.h"
 #include "transfer/recorder.h"
 
 namespace sow {
@@ -153,7 +154,8 @@ class Holes {
 
 std::unique_ptr<RecipeImpl> make_recipe(const Notes& notes, std::span<const Tensor> arrays,
                                         const Tensor& result) {
-  if (!notes.plain || notes.transfers.empty() || forced_strategy() != nullptr) return nullptr;
+  if (!notes.plain || notes.transfers.empty() || forced_strategy() != nullptr || is_bounded())
+    return nullptr;
   auto recipe = std::make_unique<RecipeImpl>();
   std::vector<Extent> extents;
   for (const Tensor& array : arrays) {
@@ -217,7 +219,8 @@ bool Recipe::run(void* const* memory) {
   using namespace detail;
   RecipeImpl& recipe = *impl_;
   if (current_recorder() != nullptr || current_explanation() != nullptr ||
-      forced_strategy() != nullptr || recipe.threads != threads_now() || recipe.overlap(memory)) {
+      forced_strategy() != nullptr || is_bounded() || recipe.threads != threads_now() ||
+      recipe.overlap(memory)) {
     return false;
   }
   for (const RecipeImpl::Hole& hole : recipe.holes) {

@@ -90,6 +90,20 @@ def test_a_tile_shape_is_told_by_explain_and_ends_with_its_block():
     assert not x.any()
 
 
+def test_a_call_that_comes_again_keeps_to_tiles_and_limits():
+    x, index, source = np.zeros((4, 4), "f4"), np.array([1, 2]), np.ones((2, 4), "f4")
+    for _ in range(5):
+        sow.index_add(x, 0, index, source)
+        sow.index_add_(x, 0, index, source)
+    for function in (sow.index_add, sow.index_add_):
+        with sow.tiles(1, 2, 3), pytest.raises(ValueError, match="has 3 axes, the destination"):
+            function(x, 0, index, source)
+    with sow.tiles(2, 2):
+        for _ in range(3):
+            sow.index_add_(x, 0, index, source)
+    assert x.tolist() == [[0] * 4, [8] * 4, [8] * 4, [0] * 4]
+
+
 def test_tiles_belong_to_a_thread_unless_set_for_all():
     seen = []
 

@@ -52,6 +52,15 @@ def test_has_the_bits_of_one_call(dtype, spills, tmp_path):
             assert not (tmp_path / "log").exists()
 
 
+def test_tiles_of_the_caller_do_not_hold_inside():
+    x = np.zeros((4, 3), "f4")
+    for reduce in ("add", "mean"):
+        with sow.tiles(2, 2, 2), sow.stream(x, 0, reduce, memory=1024) as one:
+            for _ in range(20):
+                one.add([0, 3], np.ones((2, 3), "f4"))
+    assert (x[[0, 3]] == np.float32(40 / 21)).all()
+
+
 def test_sums_are_rounded_once():
     x = np.ones(1, "f4")
     with sow.stream(x) as one:
@@ -179,6 +188,73 @@ one.finish()
     assert not (tmp_path / "log").exists()
 
 
+def test_killed_twice_no_update_is_applied_twice(tmp_path):
+    """Killed once when the new rows lie beside the log, and again when they were written."""
+    x = np.ones((8, 2), "f4")
+    one = sow.stream(x, memory=4096, directory=tmp_path / "log")
+    one.add(np.arange(8), np.ones((8, 2), "f4"))
+    one._begin_end()
+    log = (tmp_path / "log" / "tile-0.log").read_bytes()
+    (tmp_path / "log" / "tile-0.new").write_bytes(np.full((8, 2), 2, "f4").tobytes())  # as written, the log still there
+    del one
+
+    class Killed(BaseException):
+        pass
+
+    class Dying:
+        shape, dtype, __getitem__, __setitem__ = x.shape, x.dtype, x.__getitem__, x.__setitem__
+
+        def flush(self):
+            (tmp_path / "log" / "tile-0.new").unlink()  # the last thing that the tile needs
+            raise Killed
+
+    assert log and (x == 1).all()
+    with pytest.raises(Killed):
+        sow.resume_stream(Dying(), tmp_path / "log")
+    assert (x == 2).all()
+    sow.resume_stream(x, tmp_path / "log")
+    assert (x == 2).all() and not (tmp_path / "log").exists()
+
+
+def test_what_else_is_in_the_directory_stays(tmp_path):
+    for name in ("notes.txt", "tile-of-mine.log", "tile-7.png"):
+        (tmp_path / name).write_text("mine")
+    x = np.zeros(1000, "f4")
+    for ends in (True, False):
+        one = sow.stream(x, memory=4096, directory=tmp_path)
+        one.add(np.arange(1000), np.ones(1000, "f4"))
+        assert any(tmp_path.glob("tile-*[0-9].log"))
+        one.finish() if ends else one.abandon()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "tile-7.png", "tile-of-mine.log"]
+    assert (x == 1).all()
+
+
+def test_two_streams_do_not_share_a_directory(tmp_path):
+    x = np.memmap(tmp_path / "x", "f4", "w+", shape=(100,))
+    one = sow.stream(x)
+    one.add([1], np.ones(1, "f4"))
+    with pytest.raises(ValueError, match="another stream uses .*x.sow-stream"):
+        sow.stream(x)
+    one.finish()
+    with sow.stream(x) as two:
+        two.add([1], np.ones(1, "f4"))
+    assert x[1] == 2 and os.listdir(tmp_path) == ["x"]
+
+
+def test_an_add_that_failed_ends_the_stream(tmp_path):
+    x = np.zeros((64, 8), "f4")
+    one = sow.stream(x, memory=4096, directory=tmp_path / "log")
+    for tile in range(64):
+        one._log(tile).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="the disk is full"):
+        one.add(np.arange(64).repeat(4), np.ones((256, 8), "f4"))
+    for call in (one.finish, lambda: one.add([0], np.ones((1, 8), "f4"))):
+        with pytest.raises(ValueError, match="an add.. failed in the middle"):
+            call()
+    one.abandon()
+    assert not x.any()
+
+
 def test_a_full_disk_leaves_the_destination_as_it_was(tmp_path):
     x = np.zeros((64, 8), "f4")
     one = sow.stream(x, memory=4096, directory=tmp_path / "log")
@@ -272,6 +348,8 @@ def test_wrong_arguments():
         sow.stream(x, 0, "median")
     with pytest.raises(TypeError, match="needs an order"):
         sow.stream(np.zeros(3, "c8"), 0, "amax")
+    with pytest.raises(TypeError, match="memory is a str; it must be an int"):
+        sow.stream(x, memory="much")
     with pytest.raises(ValueError, match="eight must fit"):
         sow.stream(np.zeros((2, 1000)), memory=1000)
     x.flags.writeable = False

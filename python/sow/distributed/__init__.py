@@ -13,6 +13,7 @@ order; what is wrong on one is the same error on all, before anything is written
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,10 +36,11 @@ class Index:
     def __init__(self, keys: Any, rows: int, *, group: Any = None, bounds: str = "error"):
         self.exchange = _engines.exchange_of(group)
         self.keys = keys
-        with _common(self.exchange, "Index"):
-            tensor = _core.asarray(keys)
-        self.rows = int(rows)
-        self.held = _core._ShardedIndex(self.exchange, tensor, self.rows, bounds)
+        with _engines.apart(keys):
+            with _common(self.exchange, "Index"):
+                tensor, self.rows = _core.asarray(keys), operator.index(rows)
+                _core._expect_names("Index", "add", bounds)
+            self.held = _core._ShardedIndex(self.exchange, tensor, self.rows, bounds)
 
     @property
     def size(self) -> int:
@@ -52,11 +54,13 @@ class Index:
         return f"sow.distributed.Index({len(self)} keys, size={self.size}, rank {self.exchange.rank} of {self.exchange.size})"
 
 
+@_engines.works_apart(0)
 def _index_of_coordinates(indices: Any, x: Any, group: Any, bounds: str) -> Index:
     """Of places: coordinates into leading axes of x, the first of which is of the rows of all parts."""
     exchange = _engines.exchange_of(group)
     with _common(exchange, "Index"):
         keys, part = _core.asarray(indices), _core.asarray(x.detach() if _is_torch(x) else x)
+        _core._expect_names("Index", "add", bounds)
     index = Index.__new__(Index)
     index.exchange, index.keys, index.rows = exchange, indices, _flat(part, keys)[0]
     index.held = _core._ShardedIndex.of_coordinates(exchange, keys, part, bounds)
@@ -104,7 +108,19 @@ def _expect_source(op: str, x: Any, index: Index, source: Any) -> None:
 
 
 def _wants_gradient(*tensors: Any) -> bool:
-    return bool(_torch().is_grad_enabled() and any(getattr(t, "requires_grad", False) for t in tensors))
+    return any(_is_torch(t) and t.requires_grad for t in tensors) and bool(_torch().is_grad_enabled())
+
+
+def _expect_no_graph(op: str, x: Any) -> None:
+    if _wants_gradient(x):
+        raise RuntimeError(f"{op}: x requires a gradient; use the out-of-place {op[:-1]}")
+
+
+def _expect_graph(op: str, *tensors: Any) -> None:
+    """Of a call that some rank wants a gradient of: all ranks go backward, so that all must have torch's tensors."""
+    for tensor in tensors:
+        if not _is_torch(tensor):
+            raise TypeError(f"{op}: a rank wants a gradient, so that every rank must give torch tensors; here is a {type(tensor).__name__}")
 
 
 def _is_torch(x: Any) -> bool:
@@ -146,6 +162,7 @@ def _like(x: Any, tensor: Any) -> Any:
     return numpy.asarray(tensor)
 
 
+@_engines.works_apart(1)
 def _reduce_(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool, group: Any,
              bounds: str) -> Any:
     if isinstance(group, str):
@@ -154,12 +171,13 @@ def _reduce_(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, i
     exchange = held.exchange if held is not None else _engines.exchange_of(group)
     with _common(exchange, op):
         _expect_rows(axis, op, x)
-        if _is_torch(x) and x.requires_grad and _torch().is_grad_enabled():
-            raise RuntimeError(f"{op}: x requires a gradient; use the out-of-place {op[:-1]}")
-        destination = _core.asarray(x)
+        _core._expect_names(op, reduce, bounds)
+        _expect_no_graph(op, x)
+        destination = _core.asarray(x.detach() if _is_torch(x) else x)
         values = _core.asarray(source.detach() if _is_torch(source) else source)
         if held is None:
             keys = _core.asarray(index)
+        include_self = bool(include_self)
     if held is not None:
         held.held.index_reduce_(destination, values, reduce, include_self)
     else:
@@ -167,25 +185,29 @@ def _reduce_(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, i
     return _written(x)
 
 
+@_engines.works_apart(1)
 def _reduce(op: str, x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool, group: Any,
             bounds: str) -> Any:
     if isinstance(group, str):
         from . import _jax
 
         return _jax.index_reduce(op, x, axis, index, source, reduce, include_self, group, bounds)
-    if _is_torch(x):
-        exchange = index.exchange if isinstance(index, Index) else _engines.exchange_of(group)
-        if _engines.any_rank(exchange, _wants_gradient(x, source)):
-            from . import _graph as graph
+    exchange = index.exchange if isinstance(index, Index) else _engines.exchange_of(group)
+    if _engines.any_rank(exchange, op, _wants_gradient(x, source)):
+        from . import _graph as graph
 
-            if not isinstance(index, Index):
-                index = Index(index, x.shape[0] if x.dim() else 0, group=group, bounds=bounds)
-            with _common(exchange, op):
-                _expect_rows(axis, op, x)
-                _expect_source(op, x, index, source)
-            exchange.agree(op, f"{x.dtype} {list(x.shape[1:])} by {reduce}, include_self={include_self}")
-            return graph.index_reduce(x, index, source, reduce, include_self)
-    out = _copy(x, op)
+        with _common(exchange, op):
+            _expect_graph(op, x, source)
+            _expect_rows(axis, op, x)
+            _core._expect_names(op, reduce, bounds)
+        if not isinstance(index, Index):
+            index = Index(index, x.shape[0], group=group, bounds=bounds)
+        with _common(exchange, op):
+            _expect_source(op, x, index, source)
+        exchange.agree(op, f"{x.dtype} {list(x.shape[1:])} by {reduce}, include_self={bool(include_self)}")
+        return graph.index_reduce(x, index, source, reduce, bool(include_self))
+    with _common(exchange, op):
+        out = _copy(x, op)
     return _reduce_(op, out, axis, index, source, reduce, include_self, group, bounds)
 
 
@@ -227,11 +249,19 @@ def index_select(x: Any, axis: int, index: Any, *, group: Any = None, bounds: st
         from . import _jax
 
         return _jax.index_select(x, axis, index, group, bounds)
+    return _select(x, axis, index, group, bounds)
+
+
+@_engines.works_apart(0)
+def _select(x: Any, axis: int, index: Any, group: Any, bounds: str) -> Any:
     held = index if isinstance(index, Index) else None
     exchange = held.exchange if held is not None else _engines.exchange_of(group)
-    graph_wanted = _is_torch(x) and _engines.any_rank(exchange, _wants_gradient(x))
+    graph_wanted = _engines.any_rank(exchange, "index_select", _wants_gradient(x))
     with _common(exchange, "index_select"):
+        if graph_wanted:
+            _expect_graph("index_select", x)
         _expect_rows(axis, "index_select", x)
+        _core._expect_names("index_select", "add", bounds)
         given = _core.asarray(x.detach() if _is_torch(x) else x)
         keys: Any = None if held is not None else _core.asarray(index)
     if graph_wanted:
@@ -251,6 +281,7 @@ def _flat(x: Any, indices: Any) -> tuple[int, ...]:
     return (places, *x.shape[depth:])
 
 
+@_engines.works_apart(1)
 def _nd(op: str, x: Any, indices: Any, updates: Any, reduce: str, negate: bool, in_place: bool, group: Any,
         bounds: str) -> Any:
     if isinstance(group, str):
@@ -268,19 +299,29 @@ def _nd(op: str, x: Any, indices: Any, updates: Any, reduce: str, negate: bool, 
         if list(values.shape) != expected:
             raise ValueError(f"{op}: updates have shape {list(values.shape)}; it must be {expected}")
         flat = _flat(part, keys)
-        if in_place and not (part.is_contiguous() or 0 in part.shape):
-            raise ValueError(f"{op}: x must be row-major")
+        if in_place:
+            _expect_no_graph(op, x)
+            if not (part.is_contiguous() or 0 in part.shape):
+                raise ValueError(f"{op}: x must be row-major")
+        _core._expect_names(op, reduce, bounds)
     index = _index_of_coordinates(keys, part, group, bounds)
     rows = (len(index.held), *flat[1:])
-    if not in_place and _is_torch(x) and _engines.any_rank(exchange, _wants_gradient(x, updates)):
+    if not in_place and _engines.any_rank(exchange, op, _wants_gradient(x, updates)):
         from . import _graph as graph
 
+        with _common(exchange, op):
+            _expect_graph(op, x, updates)
+            if x.dtype != updates.dtype:
+                raise TypeError(f"{op}: x is {x.dtype} but updates are {updates.dtype}; they must have the same type")
+        exchange.agree(op, f"{x.dtype} {list(x.shape[1:])}")
         given = updates.reshape(rows)
         return graph.index_reduce(x.reshape(flat), index, -given if negate else given, reduce, True).reshape(x.shape)
-    target = x if in_place else _copy(x, op)
-    view = _core.reshape(_core.asarray(target), flat)
-    values = _core.reshape(values, rows)
-    index.held.index_reduce_(view, _core.neg(values) if negate else values, reduce, True)
+    with _common(exchange, op):
+        target = x if in_place else _copy(x, op)
+        view = _core.reshape(_core.asarray(target.detach() if _is_torch(target) else target), flat)
+        values = _core.reshape(values, rows)
+        values = _core.neg(values) if negate else values
+    index.held.index_reduce_(view, values, reduce, True)
     return _written(target)
 
 

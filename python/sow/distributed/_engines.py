@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import struct
+import contextlib
+import functools
 import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
+from .._tiles import tiles
+from ..cuda import _following
 
 _by_group: Any = weakref.WeakKeyDictionary()
 _by_handle: dict[Any, Any] = {}
 
 
 class TorchEngine:
-    """A ProcessGroup. nccl works on CUDA tensors alone, gloo on those of the CPU."""
+    """A ProcessGroup: tensors travel from where they lie if a backend of the group takes them there (nccl on GPUs, gloo
+    on CPUs), else from the memory that it does take."""
 
     def __init__(self, group: Any):
         import torch
@@ -21,11 +26,14 @@ class TorchEngine:
 
         self.torch, self.dist, self.group = torch, dist, group
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self.device = "cuda" if dist.get_backend(group) == "nccl" else "cpu"
+        backends = dict(pair.split(":") for pair in dist.get_backend_config(group).split(","))
+        # gloo takes CUDA tensors too, but not in every build of torch; it copies them to the CPU itself.
+        self.takes = {device for device, backend in backends.items() if device == "cpu" or backend != "gloo"}
+        self.home = "cpu" if "cpu" in self.takes else getattr(group, "bound_device_id", None) or next(iter(self.takes))
 
     def gather(self, mine: bytes) -> bytes:
         torch = self.torch
-        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(self.device)
+        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(self.home)
         out = [torch.empty_like(given) for _ in range(self.size)]
         self.dist.all_gather(out, given, group=self.group)
         return bytes(torch.cat(out).cpu().numpy().tobytes())
@@ -33,11 +41,11 @@ class TorchEngine:
     def exchange(self, rows: Any, send: list[int], into: Any, receive: list[int]) -> None:
         torch = self.torch
         given, out = torch.from_dlpack(rows), torch.from_dlpack(into)
-        if given.device.type == self.device:
+        if given.device.type in self.takes:
             self.dist.all_to_all_single(out, given, receive, send, group=self.group)
             return
-        moved = torch.empty_like(out, device=self.device)
-        self.dist.all_to_all_single(moved, given.to(self.device), receive, send, group=self.group)
+        moved = torch.empty_like(out, device=self.home)
+        self.dist.all_to_all_single(moved, given.to(self.home), receive, send, group=self.group)
         out.copy_(moved)
 
 
@@ -58,12 +66,16 @@ class MpiEngine:
     def exchange(self, rows: Any, send: list[int], into: Any, receive: list[int]) -> None:
         import numpy
 
+        here = rows.device == "cpu"  # not every MPI takes addresses of a GPU
+        out = into if here else into.to("cpu")
         row = self.mpi.BYTE.Create_contiguous(rows.shape[1]).Commit()
         try:
-            self.comm.Alltoallv([numpy.from_dlpack(rows), send, _begins(send), row],
-                                [numpy.from_dlpack(into), receive, _begins(receive), row])
+            self.comm.Alltoallv([numpy.from_dlpack(rows.to("cpu")), send, _begins(send), row],
+                                [numpy.from_dlpack(out), receive, _begins(receive), row])
         finally:
             row.Free()
+        if not here:
+            into.copy_(out.to(into.device))
 
 
 def _begins(counts: list[int]) -> list[int]:
@@ -110,6 +122,27 @@ def exchange_of(group: Any) -> Any:
     return found
 
 
-def any_rank(exchange: Any, mine: bool) -> bool:
-    """Whether it is so on any rank: all go the same way then."""
-    return any(struct.unpack(f"{exchange.size}b", exchange.gather(struct.pack("b", mine))))
+def any_rank(exchange: Any, op: str, mine: bool) -> bool:
+    """Whether it is so on any rank: all go the same way then. Ranks that make another call are named."""
+    return any(exchange.agree(op, "its arguments", mine))
+
+
+@contextlib.contextmanager
+def apart(array: Any) -> Iterator[None]:
+    """Inside, work is on the stream of the library that owns the array, between that library's own, and no tile shape
+    holds: what travels is no destination of the caller's."""
+    with tiles(()), _following(array):
+        yield
+
+
+def works_apart(argument: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Of a function: inside of apart(this argument)."""
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inside(*arguments: Any, **options: Any) -> Any:
+            with apart(arguments[argument]):
+                return function(*arguments, **options)
+
+        return inside
+
+    return decorate

@@ -9,6 +9,7 @@ import torch
 from .. import _core
 from .. import index_copy as _index_copy
 from .. import index_reduce as _index_reduce
+from ._engines import works_apart
 
 
 def _anchored(tensor: torch.Tensor) -> torch.Tensor:
@@ -26,6 +27,7 @@ class _Send(torch.autograd.Function):  # type: ignore[misc]
     """Updates to where they are applied."""
 
     @staticmethod
+    @works_apart(1)
     def forward(ctx: Any, source: torch.Tensor, index: Any) -> torch.Tensor:
         ctx.index = index
         return torch.from_dlpack(index.held.send(_rows(source)))
@@ -37,6 +39,7 @@ class _Send(torch.autograd.Function):  # type: ignore[misc]
 
 class _SendBack(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
+    @works_apart(1)
     def forward(ctx: Any, rows: torch.Tensor, index: Any) -> torch.Tensor:
         ctx.index = index
         return torch.from_dlpack(index.held.send_back(_rows(rows)))
@@ -50,6 +53,7 @@ class _Add(torch.autograd.Function):  # type: ignore[misc]
     """Sums, merged before they travel: their gradient is a gather."""
 
     @staticmethod
+    @works_apart(1)
     def forward(ctx: Any, x: torch.Tensor, source: torch.Tensor, index: Any) -> torch.Tensor:
         ctx.index = index
         out = x.detach().clone(memory_format=torch.contiguous_format)
@@ -63,6 +67,7 @@ class _Add(torch.autograd.Function):  # type: ignore[misc]
 
 class _Select(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
+    @works_apart(1)
     def forward(ctx: Any, x: torch.Tensor, index: Any) -> torch.Tensor:
         ctx.index = index
         return torch.from_dlpack(index.held.index_select(_rows(x)))

@@ -96,11 +96,12 @@ void bind_distributed(nb::module_& module) {
           "mine"_a, "The bytes of every rank, one after the other.")
       .def(
           "agree",
-          [](Exchange& self, const char* op, const char* about) {
+          [](Exchange& self, const char* op, const char* about, int64_t number) {
             const Unlocked unlocked;
-            distributed::agree(self, op, about, 0);
+            return distributed::agree(self, op, about, number);
           },
-          "op"_a, "about"_a, "Goes on where all ranks are about to do the same.")
+          "op"_a, "about"_a, "number"_a = 0,
+          "Goes on where all ranks are about to do the same; the number of each.")
       .def(
           "fail",
           [](Exchange& self, const char* op, nb::handle exception) {
@@ -163,6 +164,14 @@ void bind_distributed(nb::module_& module) {
             return distributed::index_select(x, self);
           },
           "x"_a, "From all parts.");
+  // What is wrong with these must be known before ranks wait for each other.
+  module.def(
+      "_expect_names",
+      [](const char* op, nb::handle reduce, nb::handle bounds) {
+        parse_reduce(reduce, op);
+        parse_bounds(bounds, op);
+      },
+      "op"_a, "reduce"_a, "bounds"_a);
   module.def(
       "_sharded_reduce_",
       [](const Handle& exchange, const Tensor& x, const Tensor& keys, const Tensor& source,

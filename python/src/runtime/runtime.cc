@@ -152,8 +152,8 @@ void bind_runtime(nb::module_& module) {
       },
       nb::sig("def set_tile_shape(*shape: typing.Any) -> None"),
       "How much of each axis of a destination is worked on at a time, the axis of a scatter too; "
-      "None: whatever the planner finds best. It holds for operations on the CPU whose destination "
-      "has this rank; others are an error. No result depends on it.\n\n"
+      "None: whatever the planner finds best. It holds for operations whose destination has this "
+      "rank, on CPUs and on GPUs; others are an error. No result depends on it.\n\n"
       ">>> sow.set_tile_shape(4, 16, 32)\n"
       ">>> sow.set_tile_shape(None)");
   module.def(

@@ -91,6 +91,8 @@ int64_t count_of(const Dims& shape) {
   return count;
 }
 
+}  // namespace
+
 OwnIndex own_index(const IndexOperand& index, Bounds bounds, bool source, uint32_t ordinal) {
   OwnIndex own = {};
   own.key = key_operand(index);
@@ -116,6 +118,8 @@ OwnIndex own_index(const IndexOperand& index, Bounds bounds, bool source, uint32
   own.ordinal = std::min(ordinal, 255u);
   return own;
 }
+
+namespace {
 
 CudaFailure failure_of(const Transfer& transfer, const IndexOperand& index) {
   CudaFailure failure = {};

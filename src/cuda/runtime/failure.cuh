@@ -18,6 +18,9 @@ struct OwnIndex {
   uint32_t ordinal;
 };
 
+// The ordinal is its number among the indices of the call.
+OwnIndex own_index(const IndexOperand& index, Bounds bounds, bool source, uint32_t ordinal);
+
 inline constexpr int kOrdinalBits = 8, kPositionBits = 48;
 
 __device__ inline int64_t own_offset(const OwnIndex& index, int64_t position) {

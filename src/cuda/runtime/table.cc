@@ -8,6 +8,7 @@
 #include "cuda/map/map.h"
 #include "cuda/mask/count_true.h"
 #include "cuda/plan/plan.h"
+#include "cuda/plan/tile_keys.h"
 #include "cuda/runtime/failure.h"
 #include "cuda/runtime/graph.h"
 #include "cuda/runtime/runtime.h"
@@ -108,6 +109,31 @@ void describe_plan(const DevicePlan* plan, CudaText* text) {
 CudaStatus run(const CudaContext* context, const Transfer* transfer, const DevicePlan* plan,
                CudaText* text) {
   return on_device(context, text, [&] { run_plan(*context, *transfer, plan_of(plan)); });
+}
+
+static_assert(sizeof(Flag) == kCudaFlagBytes);
+
+CudaStatus mark_bad_keys_table(const CudaContext* context, const Transfer* transfer, void* flag,
+                               CudaText* text) {
+  return on_device(context, text, [&] {
+    check(cudaMemsetAsync(flag, 0, sizeof(Flag), stream_of(*context)), "cuda check");
+    mark_bad_keys(*context, *transfer, static_cast<Flag*>(flag));
+  });
+}
+
+CudaStatus copy_keys_table(const CudaContext* context, const IndexOperand* index, int32_t bounds,
+                           int64_t first, int64_t last, const void* flag, void* out,
+                           CudaText* text) {
+  return on_device(context, text, [&] {
+    copy_keys(*context, *index, static_cast<Bounds>(bounds), first, last,
+              static_cast<const Flag*>(flag), static_cast<int64_t*>(out));
+  });
+}
+
+CudaStatus report_bad_keys_table(const CudaContext* context, const Transfer* transfer, void* flag,
+                                 CudaText* text) {
+  return on_device(context, text,
+                   [&] { report_bad_keys(*context, *transfer, static_cast<Flag*>(flag), false); });
 }
 
 CudaStatus count_true_table(const CudaContext* context, const void* mask, int64_t count,
@@ -214,6 +240,9 @@ extern "C" __attribute__((visibility("default"))) const sow::detail::CudaTable* 
       .same_plan = cuda::same_plan,
       .describe_plan = cuda::describe_plan,
       .run = cuda::run,
+      .mark_bad_keys = cuda::mark_bad_keys_table,
+      .copy_keys = cuda::copy_keys_table,
+      .report_bad_keys = cuda::report_bad_keys_table,
       .count_true = cuda::count_true_table,
       .mask_ranks_bytes = cuda::kept_ranks_bytes,
       .true_coordinates = cuda::true_coordinates_table,

@@ -7,12 +7,15 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "core/fail.h"
 #include "sow/cuda.h"
+#include "sow/limits.h"
 #include "sow/version.h"
 #include "transfer/index/check.h"
 #include "transfer/plan/plan_cache.h"
+#include "transfer/plan/tiles.h"
 
 namespace sow {
 
@@ -163,10 +166,8 @@ bool same_plan_cuda(const DevicePlan& a, const DevicePlan& b) {
   return cuda_backend().table->same_plan(&a, &b);
 }
 
-void run_plan_cuda(const Transfer& transfer, const DevicePlan& plan, int device) {
-  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
-    return table.run(context, &transfer, &plan, text);
-  });
+// The failure of a call that says so at once.
+void check_now_if_wanted(const Transfer& transfer, int device) {
   if (!debug_checks && !needs_check_now(transfer)) return;
   call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
     return table.synchronize(context, false, text);
@@ -174,7 +175,73 @@ void run_plan_cuda(const Transfer& transfer, const DevicePlan& plan, int device)
   raise_cuda_failure(device, &transfer);
 }
 
+void run_plan_cuda(const Transfer& transfer, const DevicePlan& plan, int device) {
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.run(context, &transfer, &plan, text);
+  });
+  check_now_if_wanted(transfer, device);
+}
+
+// The indices of a tile as copies on the device, which the caller keeps: keys that count from its
+// first place, all of them dropped where the flag of the call says that one is bad.
+Transfer with_own_keys(const TransferPart& tile, Bounds bounds, const Tensor& flag, Device on,
+                       std::vector<Tensor>& copies) {
+  Transfer part = from_first_place(tile);
+  for (IndexOperands* side : {&part.dst_index, &part.src_index}) {
+    for (IndexOperand& index : *side) {
+      const bool window = tile.by_place && side == &part.dst_index;
+      const int64_t first = window ? tile.first : 0, last = window ? tile.last : index.extent;
+      copies.push_back(Tensor::empty({describe_own_keys(part.shape, index)}, DType::int64, on));
+      call(on.index, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+        return table.copy_keys(context, &index, static_cast<int32_t>(bounds), first, last,
+                               flag.defined() ? flag.data() : nullptr, copies.back().data(), text);
+      });
+      replace_keys(index, copies.back().data(), last - first);
+    }
+  }
+  return part;
+}
+
+// In parts, one after the other. All keys are looked at first, and nobody waits for that: where one
+// is bad, every part finds that its keys are dropped.
+void run_in_tiles(const Transfer& transfer, const Dims& tiles, int device) {
+  const Device on{DeviceType::cuda, device};
+  std::string* said = current_explanation();
+  const bool runs = said == nullptr || !is_kept_while_explaining(transfer);
+  const bool checked = transfer.bounds == Bounds::error &&
+                       !(transfer.dst_index.empty() && transfer.src_index.empty());
+  Tensor flag;
+  if (checked) {
+    flag = Tensor::empty({static_cast<int64_t>(kCudaFlagBytes)}, DType::uint8, on);
+    call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+      return table.mark_bad_keys(context, &transfer, flag.data(), text);
+    });
+  }
+  if (said != nullptr) *said += describe_tiles(transfer, tiles);
+  for_each_tile_of(transfer, tiles, [&](const TransferPart& tile) {
+    if (!runs && said == nullptr) return;
+    std::vector<Tensor> copies;
+    const Transfer part = checked || tile.by_place
+                              ? with_own_keys(tile, transfer.bounds, flag, on, copies)
+                              : tile.part;
+    const Planned& planned = planned_for(part, on);
+    if (planned.canonical.empty) return;
+    if (said != nullptr) *said += describe(part, planned.canonical, planned.plan, on);
+    said = nullptr;
+    if (runs) run_plan_cuda(part, *planned.plan.on_device, device);
+  });
+  if (!checked || !runs) return;
+  call(device, [&](const CudaTable& table, const CudaContext* context, CudaText* text) {
+    return table.report_bad_keys(context, &transfer, flag.data(), text);
+  });
+  check_now_if_wanted(transfer, device);
+}
+
 void run_cuda(const Transfer& transfer, int device) {
+  if (has_tile_shape()) {
+    const Dims tiles = tiles_by_shape(transfer);
+    if (!tiles.empty()) return run_in_tiles(transfer, tiles, device);
+  }
   const Device on{DeviceType::cuda, device};
   const Planned& planned = planned_for(transfer, on);
   if (std::string* text = current_explanation()) {

@@ -11,6 +11,7 @@
 namespace sow::detail {
 
 struct DevicePlan;
+struct IndexOperand;
 struct IndexedBackward;
 struct Map;
 struct Transfer;
@@ -76,6 +77,17 @@ struct CudaTable {
   void (*describe_plan)(const DevicePlan* plan, CudaText* text);
   CudaStatus (*run)(const CudaContext* context, const Transfer* transfer, const DevicePlan* plan,
                     CudaText* text);
+  // For calls that are done in parts. A flag is 16 bytes on the device: it is cleared, and set
+  // where a key is bad.
+  CudaStatus (*mark_bad_keys)(const CudaContext* context, const Transfer* transfer, void* flag,
+                              CudaText* text);
+  // The keys of an index (its own_shape) that address [first, last), counted from there, as int64;
+  // all others become last - first, and so does every key if the flag is set. It may be null.
+  CudaStatus (*copy_keys)(const CudaContext* context, const IndexOperand* index, int32_t bounds,
+                          int64_t first, int64_t last, const void* flag, void* out, CudaText* text);
+  // At the end: keeps the first bad key as this call's failure, if the flag is set.
+  CudaStatus (*report_bad_keys)(const CudaContext* context, const Transfer* transfer, void* flag,
+                                CudaText* text);
   // How many bytes are not zero; `ranks`, if not null, takes what is found on the way.
   CudaStatus (*count_true)(const CudaContext* context, const void* mask, int64_t count, void* ranks,
                            int64_t* out, CudaText* text);
@@ -105,6 +117,8 @@ struct CudaTable {
   // Whether the forced strategy of the context supports the Transfer.
   bool (*supports)(const CudaContext* context, const Transfer* transfer);
 };
+
+inline constexpr size_t kCudaFlagBytes = 16;
 
 using CudaTableFunction = const CudaTable* (*)();
 

@@ -29,6 +29,16 @@ int64_t extent_of(const Transfer& t, size_t d) {
                                                                     : t.shape[d];
 }
 
+// Every key of an axis without places is bad, or dropped.
+bool has_empty_axis(const Transfer& t) {
+  for (const IndexOperands* side : {&t.dst_index, &t.src_index}) {
+    for (const IndexOperand& index : *side) {
+      if (index.extent == 0) return true;
+    }
+  }
+  return false;
+}
+
 Transfer part_of(const Transfer& whole, const Dims& first, const Dims& shape) {
   Transfer part = whole;
   part.shape = shape;
@@ -46,50 +56,46 @@ Transfer part_of(const Transfer& whole, const Dims& first, const Dims& shape) {
   return part;
 }
 
-// The keys of a part that address the places [first, last), counted from there; all others are out
-// of range, and dropped.
-void run_places(const Transfer& part, int64_t first, int64_t last,
-                const std::function<void(const Transfer&)>& run) {
-  const IndexOperand& given = part.dst_index[0];
-  Dims extents(part.shape.size(), 1), strides(part.shape.size(), 0);
-  int64_t count = 1;
-  for (size_t d = part.shape.size(); d-- > 0;) {
-    if (given.strides[d] == 0) continue;
-    extents[d] = part.shape[d];
-    strides[d] = count;
-    count *= extents[d];
-  }
-  std::vector<int64_t> keys(static_cast<size_t>(count));
-  Dims at(extents.size(), 0);
-  for (int64_t& key : keys) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < at.size(); ++d) offset += at[d] * given.strides[d];
-    const int64_t place = resolve_key(load_key(given, offset), given.extent, part.bounds);
-    key = place >= first && place < last ? place - first : last - first;
-    for (size_t d = at.size(); d-- > 0;) {
-      if (++at[d] < extents[d]) break;
-      at[d] = 0;
-    }
-  }
-  Transfer places = part;
-  places.dst.data += first * given.scale * static_cast<int64_t>(size_of(part.dtype));
-  places.bounds = Bounds::drop;
-  IndexOperand& index = places.dst_index[0];
-  index.data = reinterpret_cast<const char*>(keys.data());
-  index.dtype = DType::int64;
-  index.strides = strides;
-  index.extent = last - first;
-  index.own_shape = {count};
-  index.own_strides = {1};
-  run(places);
-}
-
 }  // namespace
 
 bool is_bounded() { return scratch_limit() != 0 || has_tile_shape(); }
 
+int64_t describe_own_keys(const Dims& shape, IndexOperand& index) {
+  int64_t count = 1;
+  index.own_shape = {};
+  index.own_strides = {};
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (index.strides[d] == 0) continue;
+    index.own_shape.push_back(shape[d]);
+    index.own_strides.push_back(index.strides[d]);
+    count *= shape[d];
+  }
+  return count;
+}
+
+void replace_keys(IndexOperand& index, const void* keys, int64_t extent) {
+  index.data = static_cast<const char*>(keys);
+  index.dtype = DType::int64;
+  index.extent = extent;
+  int64_t step = 1;
+  size_t own = index.own_shape.size();
+  for (size_t d = index.strides.size(); d-- > 0;) {
+    if (index.strides[d] == 0) continue;
+    index.strides[d] = index.own_strides[--own] = step;
+    step *= index.own_shape[own];
+  }
+}
+
+Transfer from_first_place(const TransferPart& tile) {
+  Transfer own = tile.part;
+  own.bounds = Bounds::drop;
+  if (tile.by_place)
+    own.dst.data += tile.first * own.dst_index[0].scale * static_cast<int64_t>(size_of(own.dtype));
+  return own;
+}
+
 void for_each_tile_of(const Transfer& whole, const Dims& tiles,
-                      const std::function<void(const Transfer&)>& run) {
+                      const std::function<void(const TransferPart&)>& run) {
   const size_t rank = whole.shape.size();
   const int axis = axis_of(whole);
   const bool by_place =
@@ -97,11 +103,13 @@ void for_each_tile_of(const Transfer& whole, const Dims& tiles,
   Dims first(rank, 0), shape = whole.shape;
   const auto walk = [&](const auto& next, size_t d) -> void {
     if (d == rank) {
-      const Transfer part = part_of(whole, first, shape);
-      if (!by_place) return run(part);
+      TransferPart tile{part_of(whole, first, shape), by_place, 0, 0};
+      if (!by_place) return run(tile);
       const int64_t extent = whole.dst_index[0].extent;
-      for (int64_t place = 0; place < extent; place += tiles[axis])
-        run_places(part, place, std::min(place + tiles[axis], extent), run);
+      for (tile.first = 0; tile.first < extent; tile.first = tile.last) {
+        tile.last = std::min(tile.first + tiles[axis], extent);
+        run(tile);
+      }
       return;
     }
     const int64_t step =
@@ -117,16 +125,21 @@ void for_each_tile_of(const Transfer& whole, const Dims& tiles,
   walk(walk, 0);
 }
 
-Dims tiles_for(const Transfer& t, const Planned& planned) {
+Dims tiles_by_shape(const Transfer& t) {
   const Dims wanted = tile_shape();
-  if (!wanted.empty() && wanted.size() == t.shape.size() && t.mask_side == MaskSide::none) {
-    for (size_t d = 0; d < wanted.size(); ++d) {
-      if ((cuts_by_position(t, d) || static_cast<int>(d) == axis_of(t)) &&
-          wanted[d] < extent_of(t, d))
-        return wanted;
-    }
+  if (wanted.size() != t.shape.size() || t.mask_side != MaskSide::none || has_empty_axis(t))
     return {};
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    if ((cuts_by_position(t, d) || static_cast<int>(d) == axis_of(t)) &&
+        wanted[d] < extent_of(t, d))
+      return wanted;
   }
+  return {};
+}
+
+Dims tiles_for(const Transfer& t, const Planned& planned) {
+  const Dims wanted = tiles_by_shape(t);
+  if (!wanted.empty()) return wanted;
   const int64_t limit = scratch_limit();
   const bool fits =
       limit == 0 || (static_cast<int64_t>(planned.plan.workspace) <= limit &&

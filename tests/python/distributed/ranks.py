@@ -1,7 +1,10 @@
 """One rank: does its part of problems that every rank knows whole, and compares its rows with one call, bit for bit.
 
-Started by test_processes.py over gloo, by mpirun over MPI, and by hand for long runs:
+Started by test_processes.py over gloo, by mpirun over MPI, and by hand for long runs and on GPUs, where nccl wants a GPU
+for each rank and ranks of gloo may share one:
     python tests/python/distributed/ranks.py --engine gloo --size 8 --problems 20
+    python tests/python/distributed/ranks.py --engine gloo --size 2 --device cuda
+    python tests/python/distributed/ranks.py --engine nccl --size 1 --device cuda
 """
 
 import argparse
@@ -91,7 +94,8 @@ def compare(group, rank, size, seed, every, wrap=lambda array: array, unwrap=lam
         part = wrap(x[here].copy())
         out = getattr(d, f"tensor_scatter_nd_{name}")(part, wrap(indices[mine]), wrap(updates[mine]), group=group)
         same(unwrap(out), whole[here], name)
-        out = getattr(d, f"tensor_scatter_nd_{name}_")(part, wrap(indices[mine]), wrap(updates[mine]), group=group)
+        with sow.tiles(2, 2):  # of single calls: neither keys nor rows that travel have to fit them
+            out = getattr(d, f"tensor_scatter_nd_{name}_")(part, wrap(indices[mine]), wrap(updates[mine]), group=group)
         assert out is part
         same(unwrap(part), whole[here], f"{name}_")
     even = d.cuts(6, group)
@@ -126,6 +130,15 @@ def refuse(group, rank, size):
     expect(TypeError, "an index must be int32 or int64",
            lambda: d.index_add_(x, 0, keys.astype("f4") if rank == last else keys, source, group=group))
     expect(ValueError, "axis 1", lambda: d.index_add_(x, 1 if rank == last else 0, keys, source, group=group))
+    # What is no name, no array or no number on one rank is known before the others wait for it.
+    expect(ValueError, "sideways", lambda: d.index_add_(x, 0, keys, source, bounds="sideways" if rank == last else "error", group=group))
+    expect(ValueError, "median", lambda: d.index_reduce_(x, 0, keys, source, "median" if rank == last else "add", group=group))
+    expect(ValueError, "median", lambda: d.index_reduce(x, 0, keys, source, "median" if rank == last else "add", group=group))
+    expect(ValueError, "sideways", lambda: d.index_select(x, 0, keys, bounds="sideways" if rank == last else "error", group=group))
+    expect(ValueError, "sideways", lambda: d.Index(keys, 2, bounds="sideways" if rank == last else "error", group=group))
+    expect(TypeError, "interpreted as an integer", lambda: d.Index(keys, 2.5 if rank == last else 2, group=group))
+    expect(TypeError, "x is a list", lambda: d.index_add(x.tolist() if rank == last else x, 0, keys, source, group=group))
+    expect(ValueError, "it must have rows", lambda: d.index_add_(np.zeros((), "f4") if rank == last else x, 0, keys, source, group=group))
     frozen = x.copy()
     frozen.flags.writeable = rank != last
     expect(ValueError, "read-only", lambda: d.index_add_(frozen, 0, keys, source, group=group))
@@ -133,6 +146,9 @@ def refuse(group, rank, size):
         other = "f8" if rank == last else "f4"
         expect(ValueError, f"float64 [rows, 3] on cpu by add, bounds error on rank {last}",
                lambda: d.index_add_(x.astype(other), 0, keys, source.astype(other), group=group))
+        expect(ValueError, f"do not call it alike: index_add of its arguments on rank {last}" if size == 2 else "do not call it alike",
+               lambda: (d.index_add if rank == last else d.index_select)(x, 0, keys, *([source] if rank == last else []), group=group))
+        expect(ValueError, "do not call it alike", lambda: (d.index_add if rank == last else d.index_add_)(x, 0, keys, source, group=group))
         expect(ValueError, f"by mean, bounds error on rank {last}", lambda: d.index_reduce_(
             x, 0, keys, source, "mean" if rank == last else "amax", group=group))
         expect(ValueError, f"[rows, 2] on cpu by add, bounds error on rank {last}", lambda: d.index_add_(
@@ -140,7 +156,26 @@ def refuse(group, rank, size):
     assert not x.any()
 
 
-def differentiate(group, rank, size):
+def refuse_graphs(group, rank, size):
+    """Gradients that one rank alone wants, or cannot have."""
+    import torch
+
+    d, last = sow.distributed, size - 1
+    x, keys, source = torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2, 3)
+    wanted = x.clone().requires_grad_(rank == last)
+    expect(RuntimeError, "x requires a gradient; use the out-of-place index_add", lambda: d.index_add_(wanted, 0, keys, source, group=group))
+    expect(RuntimeError, "x requires a gradient", lambda: d.tensor_scatter_nd_add_(wanted, keys[:, None], source, group=group))
+    if size > 1:
+        plain = wanted if rank == last else x.numpy()
+        for call in (lambda: d.index_add(plain, 0, keys, source, group=group), lambda: d.index_select(plain, 0, keys, group=group),
+                     lambda: d.tensor_scatter_nd_add(plain, keys[:, None], source, group=group)):
+            expect(TypeError, "every rank must give torch tensors; here is a ndarray", call)
+        mixed = d.index_add(x if rank == last else x.numpy(), 0, keys, source if rank == last else source.numpy(), group=group)
+        assert type(mixed) is (torch.Tensor if rank == last else np.ndarray)
+    assert not x.any()
+
+
+def differentiate(group, rank, size, device="cpu"):
     import torch
 
     d = sow.distributed
@@ -156,19 +191,19 @@ def differentiate(group, rank, size):
         return [*first, *torch.autograd.grad(sum((g ** 2).sum() for g in first), inputs)]
 
     for reduce in REDUCTIONS:
-        part, given = x[here].clone().requires_grad_(), source[mine].clone().requires_grad_()
-        got = second_order(d.index_reduce(part, 0, index[mine], given, reduce, group=group), (part, given))
+        part, given = (rows.to(device, copy=True).requires_grad_() for rows in (x[here], source[mine]))
+        got = second_order(d.index_reduce(part, 0, index[mine].to(device), given, reduce, group=group), (part, given))
         whole_x, whole_source = x.clone().requires_grad_(), source.clone().requires_grad_()
         want = second_order(sow.index_reduce(whole_x, 0, index, whole_source, reduce), (whole_x, whole_source))
         for k, (a, b) in enumerate(zip(got, want)):
-            same(a.detach().numpy(), b[mine if k % 2 else here].detach().numpy(), f"gradient {k} of {reduce}")
-    part, whole_x = x[here].clone().requires_grad_(), x.clone().requires_grad_()
+            same(from_torch(a), from_torch(b[mine if k % 2 else here]), f"gradient {k} of {reduce}")
+    part, whole_x = x[here].to(device, copy=True).requires_grad_(), x.clone().requires_grad_()
     # One rank alone wants a gradient: all take part.
     part = part if rank == 0 else part.detach()
-    (d.index_select(part, 0, index[mine], group=group) ** 2).sum().backward()
+    (d.index_select(part, 0, index[mine].to(device), group=group) ** 2).sum().backward()
     (sow.index_select(whole_x, 0, index) ** 2).sum().backward()
     if rank == 0:
-        same(part.grad.numpy(), whole_x.grad[here].numpy(), "gradient of index_select")
+        same(from_torch(part.grad), whole_x.grad[here].numpy(), "gradient of index_select")
 
 
 def traffic(group, rank, size):
@@ -205,27 +240,54 @@ def to_torch(array):
 def from_torch(tensor):
     import torch
 
+    tensor = tensor.detach().cpu()
     return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if tensor.dtype is torch.bfloat16 else tensor.numpy()
 
 
-def with_gloo(rank, size, port, problems, sizes):
+def follow_streams(group, rank, size):
+    """On a stream that is not torch's default, in the middle of work that has not ended yet."""
+    import torch
+
+    d, rows = sow.distributed, 1 << 16
+    busy = torch.ones(4096, 4096, device="cuda")
+    x, keys = torch.zeros(rows, 8, device="cuda"), torch.arange(rows, device="cuda") * size + rank
+    for chosen in (torch.cuda.Stream(), torch.cuda.Stream()):
+        chosen.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(chosen):
+            for _ in range(20):
+                busy = busy @ busy * 0
+            source = torch.full((rows, 8), 2.0, device="cuda") + busy[0, 0]
+            x.zero_()
+            d.index_add_(x, 0, keys, source, group=group)
+            got = d.index_select(x + busy[0, 0], 0, keys, group=group) * 3
+        chosen.synchronize()
+        assert (x == 2).all() and (got == 6).all(), "work of sow and of torch did not follow each other"
+
+
+def with_torch(engine, rank, size, port, problems, sizes, device):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=size)
+    if device == "cuda":
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+    dist.init_process_group(engine, rank=rank, world_size=size)
     for ranks in sizes or [size]:
         group = dist.new_group(list(range(ranks)))
         if rank >= ranks:
             continue
         for seed in range(problems):
-            compare(group, rank, ranks, seed, problems > 1, to_torch, from_torch)
+            compare(group, rank, ranks, seed, problems > 1, lambda array: to_torch(array).to(device), from_torch)
         refuse(group, rank, ranks)
-        differentiate(group, rank, ranks)
+        refuse_graphs(group, rank, ranks)
+        differentiate(group, rank, ranks, device)
+        if device == "cuda":
+            follow_streams(group, rank, ranks)
         sent = traffic(group, rank, ranks)
         if rank == 0:
-            print(f"gloo, {ranks} ranks: equal bits; bytes merged, raw, all-reduced {sent}", flush=True)
+            print(f"{engine}, {ranks} ranks{'' if device == 'cpu' else ' on ' + device}: equal bits; "
+                  f"bytes merged, raw, all-reduced {sent}", flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -244,12 +306,12 @@ def with_mpi(problems, only_traffic):
         print(f"mpi, {size} ranks:{'' if only_traffic else ' equal bits'}; bytes merged, raw, all-reduced {sent}", flush=True)
 
 
-def start_gloo(size, problems, port, sizes):
+def start_ranks(engine, size, problems, port, sizes, device):
     """A process a rank; how each ended."""
     import subprocess
 
-    commands = [[sys.executable, __file__, "--engine", "gloo", "--size", str(size), "--rank", str(rank), "--port", str(port),
-                 "--problems", str(problems), *(f"--of={n}" for n in sizes)] for rank in range(size)]
+    commands = [[sys.executable, __file__, "--engine", engine, "--size", str(size), "--rank", str(rank), "--port", str(port),
+                 "--device", device, "--problems", str(problems), *(f"--of={n}" for n in sizes)] for rank in range(size)]
     running = [subprocess.Popen(command) for command in commands]
     while any(process.poll() is None for process in running):
         if any(process.poll() not in (None, 0) for process in running):
@@ -262,11 +324,12 @@ def start_gloo(size, problems, port, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engine", choices=("gloo", "mpi"), required=True)
+    parser.add_argument("--engine", choices=("gloo", "nccl", "cpu:gloo,cuda:nccl", "mpi"), required=True)
     parser.add_argument("--size", type=int, default=4)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--port", type=int, default=29533)
     parser.add_argument("--of", type=int, action="append", default=[], help="groups of the first so many ranks")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--problems", type=int, default=1)
     parser.add_argument("--traffic", action="store_true", help="only count bytes")
     arguments = parser.parse_args()
@@ -275,9 +338,11 @@ def main():
         if arguments.engine == "mpi":
             with_mpi(arguments.problems, arguments.traffic)
         elif arguments.rank is None:
-            return max(start_gloo(arguments.size, arguments.problems, arguments.port, arguments.of))
+            return max(start_ranks(arguments.engine, arguments.size, arguments.problems, arguments.port, arguments.of,
+                                   arguments.device))
         else:
-            with_gloo(arguments.rank, arguments.size, arguments.port, arguments.problems, arguments.of)
+            with_torch(arguments.engine, arguments.rank, arguments.size, arguments.port, arguments.problems, arguments.of,
+                       arguments.device)
     except BaseException:
         traceback.print_exc()
         os._exit(1)  # whoever waits for us gets the engine's error
