@@ -32,9 +32,9 @@ if(NOT processor MATCHES "^(x86_64|AMD64)$")
   list(FILTER sources EXCLUDE REGEX "_avx(2|512)\\.cc$")
 endif()
 # g++ 12 warns of its own AVX-512 headers, which pass vectors that no lane of is used.
-set_source_files_properties(src/cpu/rows/row_tile_avx512.cc src/cpu/rows/row_tile_float64_avx512.cc
-  src/cpu/backward/extreme_grad_avx512.cc
-  src/cpu/sum/fixed_point_rows_avx512.cc src/cpu/short_rows/short_apply_avx512.cc PROPERTIES
+set_source_files_properties(src/cpu/rows/row_tile.cc src/cpu/backward/extreme_grad.cc
+  src/cpu/sum/fixed_point_rows_vector.cc src/cpu/sum/fixed_point_rows_avx512.cc
+  src/cpu/short_rows/short_apply_avx512.cc PROPERTIES
   COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
 
 add_library(sow_objects OBJECT ${sources})

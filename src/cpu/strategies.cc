@@ -1,4 +1,4 @@
-// The one list of CPU strategies. The planner takes the cheapest that supports a Transfer.
+// The list of CPU strategies as an array. The planner takes the cheapest that supports a Transfer.
 #include "cpu/strategies.h"
 
 #include "cpu/mask/mask_scan.h"
@@ -7,11 +7,8 @@ namespace sow::detail {
 
 namespace {
 
-const Strategy* const kStrategies[] = {
-    &k_direct, &k_small,         &k_owned,     &k_ordered,   &k_short_rows,
-    &k_block,  &k_private,       &k_partition, &k_reference, &k_strided_copy,
-    &k_gather, &k_mask_elements, &k_mask_rows, &k_parts,
-};
+#define SOW_LIST_STRATEGY(name) &k_##name,
+const Strategy* const kStrategies[] = {SOW_CPU_STRATEGIES(SOW_LIST_STRATEGY)};
 
 // The reference checks nothing, but values that run out are found by whoever reads the mask.
 void expect_enough_values(const Transfer& transfer) {

@@ -1,23 +1,17 @@
-// Every CPU strategy; each is defined in the file of its name and listed in strategies.cc.
+// Every CPU strategy, in one list; each is defined as k_NAME in the file of its name.
 #pragma once
 
 #include "transfer/plan/plan.h"
 
 namespace sow::detail {
 
-extern const Strategy k_direct;
-extern const Strategy k_ordered;
-extern const Strategy k_owned;
-extern const Strategy k_partition;
-extern const Strategy k_parts;
-extern const Strategy k_private;
-extern const Strategy k_reference;
-extern const Strategy k_short_rows;
-extern const Strategy k_small;
-extern const Strategy k_block;
-extern const Strategy k_strided_copy;
-extern const Strategy k_gather;
-extern const Strategy k_mask_elements;
-extern const Strategy k_mask_rows;
+#define SOW_CPU_STRATEGIES(X)                                                              \
+  X(direct)                                                                                \
+  X(small) X(owned) X(ordered) X(short_rows) X(block) X(private) X(partition) X(reference) \
+      X(strided_copy) X(gather) X(mask_elements) X(mask_rows) X(parts)
+
+#define SOW_DECLARE_STRATEGY(name) extern const Strategy k_##name;
+SOW_CPU_STRATEGIES(SOW_DECLARE_STRATEGY)
+#undef SOW_DECLARE_STRATEGY
 
 }  // namespace sow::detail

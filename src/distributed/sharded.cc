@@ -9,6 +9,7 @@
 #include "core/tensor/layout.h"
 #include "core/text.h"
 #include "distributed/groups.h"
+#include "ops/op.h"
 #include "sow/distributed.h"
 #include "sow/limits.h"
 #include "sow/math.h"
@@ -220,14 +221,7 @@ void expect_source(const char* op, const Tensor& x, int64_t keys, const Tensor& 
   if (source.dim() != x.dim() || source.shape() != rows_like(x, keys))
     fail(ErrorKind::shape, "{}: source has shape {}; for {} keys and x {} it must be {}", op,
          source.shape(), keys, x.shape(), rows_like(x, keys));
-  const bool ordered = reduce == Reduce::amax || reduce == Reduce::amin;
-  if (ordered && is_complex(x.dtype()))
-    fail(ErrorKind::type, "{}: {} needs an order, and {} has none", op, name_of(reduce), x.dtype());
-  if (is_bitwise(reduce) && is_differentiable(x.dtype()))
-    fail(ErrorKind::type, "{}: {} has no bits that {} could combine", op, x.dtype(),
-         name_of(reduce));
-  if (reduce == Reduce::mean && x.dtype() == DType::bool_)
-    fail(ErrorKind::type, "{}: bool has no mean", op);
+  detail::expect_reducible(op, reduce, x.dtype());
 }
 
 // What must be the same on every rank.

@@ -21,6 +21,5 @@ using ExtremeGradKernel = bool (*)(const ExtremeGrad&);
 
 // For kTileColumns columns, or null where the current instruction set has none.
 ExtremeGradKernel extreme_grad_kernel(DType dtype, int shift);
-ExtremeGradKernel extreme_grad_avx512(DType dtype, int shift);
 
 }  // namespace sow::detail

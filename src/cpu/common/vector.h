@@ -20,6 +20,7 @@ typedef float HalfF32 __attribute__((vector_size(SOW_VECTOR_BYTES / 2)));
 typedef int32_t HalfI32 __attribute__((vector_size(SOW_VECTOR_BYTES / 2)));
 typedef uint32_t HalfU32 __attribute__((vector_size(SOW_VECTOR_BYTES / 2)));
 typedef uint16_t HalfU16 __attribute__((vector_size(SOW_VECTOR_BYTES / 2)));
+typedef uint16_t QuarterU16 __attribute__((vector_size(SOW_VECTOR_BYTES / 4)));
 
 // Calls X with the numbers of the lanes of a vector of 8, 4 or 2 byte elements.
 #if SOW_VECTOR_BYTES == 16
@@ -61,6 +62,15 @@ SOW_VECTOR V load(const void* from) {
 template <class V>
 SOW_VECTOR void store(void* to, V v) {
   std::memcpy(to, &v, sizeof(V));
+}
+// Past the caches, where there is such a way.
+template <class V>
+SOW_VECTOR void stream(void* to, V v) {
+#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
+  _mm512_stream_si512(static_cast<__m512i*>(to), (__m512i)v);
+#else
+  store(to, v);
+#endif
 }
 template <class V, class T>
 SOW_VECTOR V all_of(T value) {
@@ -118,8 +128,13 @@ SOW_VECTOR bool any(U32 bits) { return any((I32)bits); }
 
 SOW_VECTOR HalfF32 low_half(F32 v) { return __builtin_shufflevector(v, v, SOW_LOW_32); }
 SOW_VECTOR HalfF32 high_half(F32 v) { return __builtin_shufflevector(v, v, SOW_HIGH_32); }
+SOW_VECTOR HalfU16 low_half(U16 v) { return (HalfU16)low_half((F32)v); }
+SOW_VECTOR HalfU16 high_half(U16 v) { return (HalfU16)high_half((F32)v); }
 SOW_VECTOR HalfU32 low_half(U32 v) { return __builtin_shufflevector(v, v, SOW_LOW_32); }
 SOW_VECTOR HalfU32 high_half(U32 v) { return __builtin_shufflevector(v, v, SOW_HIGH_32); }
+SOW_VECTOR U32 joined(HalfI32 low, HalfI32 high) {
+  return (U32)__builtin_shufflevector(low, high, SOW_LOW_32, SOW_HIGH_32);
+}
 // Of a and then b, every second lane.
 SOW_VECTOR U32 evens(U32 a, U32 b) { return __builtin_shufflevector(a, b, SOW_EVENS_32); }
 SOW_VECTOR U32 odds(U32 a, U32 b) { return __builtin_shufflevector(a, b, SOW_ODDS_32); }
@@ -185,38 +200,50 @@ SOW_VECTOR U32 widened(HalfU16 v) {
 #endif
 }
 // Values of a narrow type that are numbers in 32-bit lanes.
+template <class T, class F, class U>
+SOW_VECTOR F floats_in(U bits) {
+  if constexpr (sizeof(T) == 4) return (F)bits;
+  if constexpr (std::is_same_v<T, bfloat16>) return (F)(bits << 16);
+  const F finite = (F)((bits & 0x7fffu) << 13) * 0x1p112f;
+  // 0x1p16 and above stand for infinities and NaN.
+  const U special = (U)(finite >= 0x1p16f) & 0x7f800000u;
+  return (F)((U)finite | special | ((bits & 0x8000u) << 16));
+}
 template <class T>
 SOW_VECTOR F32 floats_of(U32 bits) {
-  if constexpr (sizeof(T) == 4) return (F32)bits;
-  if constexpr (std::is_same_v<T, bfloat16>) return (F32)(bits << 16);
-  const F32 finite = (F32)((bits & 0x7fffu) << 13) * 0x1p112f;
-  // 0x1p16 and above stand for infinities and NaN.
-  const U32 special = (U32)(finite >= 0x1p16f) & 0x7f800000u;
-  return (F32)((U32)finite | special | ((bits & 0x8000u) << 16));
+  return floats_in<T, F32>(bits);
+}
+template <class T>
+SOW_VECTOR F32 floats_of(HalfU16 bits) {
+#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 32
+  if constexpr (std::is_same_v<T, float16>) return (F32)_mm256_cvtph_ps((__m128i)bits);
+#elif SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
+  if constexpr (std::is_same_v<T, float16>)
+    return (F32)_mm512_maskz_cvtph_ps(0xffff, (__m256i)bits);
+#endif
+  return floats_of<T>(widened(bits));
 }
 SOW_VECTOR F32 load_floats(const float* from) { return load<F32>(from); }
-SOW_VECTOR F32 load_floats(const bfloat16* from) {
-  return floats_of<bfloat16>(widened(load<HalfU16>(from)));
-}
-SOW_VECTOR F32 load_floats(const float16* from) {
-#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 32
-  return (F32)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-#elif SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
-  return (F32)_mm512_maskz_cvtph_ps(0xffff,
-                                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-#else
-  return floats_of<float16>(widened(load<HalfU16>(from)));
-#endif
+template <class T>
+SOW_VECTOR F32 load_floats(const T* from) {
+  return floats_of<T>(load<HalfU16>(from));
 }
 // As many values as there are float64 in a vector.
 SOW_VECTOR F64 load_wide(const double* from) { return load<F64>(from); }
 SOW_VECTOR F64 load_wide(const float* from) { return widened(load<HalfF32>(from)); }
 template <class T>
+SOW_VECTOR F64 wide_of(QuarterU16 bits) {
+#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
+  if constexpr (std::is_same_v<T, float16>) return widened((HalfF32)_mm256_cvtph_ps((__m128i)bits));
+#elif SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 32
+  if constexpr (std::is_same_v<T, float16>)
+    return widened((HalfF32)_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&bits))));
+#endif
+  return widened(floats_in<T, HalfF32>(__builtin_convertvector(bits, HalfU32)));
+}
+template <class T>
 SOW_VECTOR F64 load_wide(const T* from) {
-  // The other half of the floats is not looked at, but must not be read from memory either.
-  alignas(SOW_VECTOR_BYTES) T some[kLanes32] = {};
-  std::memcpy(some, from, sizeof(T) * kLanes64);
-  return widened(low_half(load_floats(some)));
+  return wide_of<T>(load<QuarterU16>(from));
 }
 // All lanes of a vector of floats, which was read from there, or anywhere if that is null.
 template <class T>
@@ -234,14 +261,23 @@ SOW_VECTOR void widen(const T* from, F32 values, F64* out) {
 // halves goes through a float32 whose last bit remembers what followed it (round to odd).
 template <class T>
 SOW_VECTOR HalfU32 rounded_bits(F64 values) {
-  const HalfF32 nearest = narrowed(values);
   if constexpr (sizeof(T) == 4) {
-    return (HalfU32)nearest;
+    return (HalfU32)narrowed(values);
   } else {
+#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
+    constexpr int kToZero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+    const __m256 cut = _mm512_maskz_cvt_roundpd_ps(0xff, (__m512d)values, kToZero);
+    const __mmask8 inexact =
+        _mm512_cmp_pd_mask((__m512d)widened((HalfF32)cut), (__m512d)values, _CMP_NEQ_OQ);
+    const auto odd =
+        (HalfU32)_mm256_mask_or_epi32((__m256i)cut, inexact, (__m256i)cut, _mm256_set1_epi32(1));
+#else
+    const HalfF32 nearest = narrowed(values);
     const F64 back = widened(nearest);
     const HalfI32 beyond = narrowed((I64)(absolute(back) > absolute(values)));
     const HalfI32 inexact = narrowed((I64)(back != values));
     const HalfU32 odd = ((HalfU32)nearest + (HalfU32)beyond) | ((HalfU32)inexact & 1u);
+#endif
     if constexpr (std::is_same_v<T, bfloat16>) {
       return (odd + ((odd >> 16) & 1u) + 0x7fffu) >> 16;
     } else {

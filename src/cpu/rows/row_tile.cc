@@ -1,6 +1,5 @@
 // Row folds in vectors of every instruction level: a few vectors of columns at a time have their
-// accumulators in registers; a last one that is not full begins earlier, and folds some columns
-// once more. Nothing is written before all of them are certain.
+// accumulators in registers. Nothing is written before all of them are certain.
 #if !defined(SOW_LEVEL)
 
 #include "cpu/rows/row_tile.h"
@@ -8,7 +7,6 @@
 #include <cmath>
 
 #include "core/exact/exact_rows.h"
-#include "cpu/backward/extreme_grad.h"
 #include "cpu/common/prefetch.h"
 #include "cpu/rows/row_state.h"
 
@@ -22,66 +20,63 @@ int row_shift(const void* src, int64_t src_step, int columns) {
   return columns == kTileColumns && src_step % 64 == 0 && shift % 4 == 0 ? shift : 0;
 }
 
+// Rows that are shorter than a vector may have one of a lower level.
 FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    if (current_isa() == Isa::avx512) return row_tile_avx512(dtype, reduce, columns, shift);
-  }
-  return SOW_BY_LEVEL(kernel_for)(dtype, reduce, columns);
-}
-
-ExtremeGradKernel extreme_grad_kernel(DType dtype, int shift) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    if (current_isa() == Isa::avx512) return extreme_grad_avx512(dtype, shift);
-  }
-  return nullptr;
+  const FoldRowTile kernel = SOW_BY_LEVEL(kernel_for)(dtype, reduce, columns, shift);
+  return kernel != nullptr ? kernel : level_portable::kernel_for(dtype, reduce, columns, shift);
 }
 
 }  // namespace sow::detail
 
 #else
 
+#include "cpu/rows/row_reader.h"
+
 namespace sow::detail::SOW_LEVEL {
 namespace {
 
-// A vector of columns: of the narrow floats as many as it has float32, of float64 as many as that.
+// Vectors of columns that have their accumulators in registers together.
 template <class T>
-constexpr int kColumns = sizeof(T) == 8 ? kLanes64 : kLanes32;
-constexpr int kMostVectors = 2;
+constexpr int kMostVectors = (kVectorBytes == 64 ? 4 : 2) / (sizeof(T) == 2 ? 2 : 1);
 
 template <class T>
-constexpr uint32_t kQuietNan = std::is_same_v<T, float>      ? 0x7fc00000u
-                               : std::is_same_v<T, bfloat16> ? 0x7fc0u
-                                                             : 0x7e00u;
+constexpr auto kQuietNan = static_cast<typename FloatTraits<T>::Bits>(FloatTraits<T>::kQuietNan);
+
+// The columns of a vector as float64, exactly; `from` is where they were read, or
+// null.
+template <class T>
+constexpr int kDoubles = 8 / static_cast<int>(sizeof(T));
+template <class T>
+SOW_VECTOR void widen_columns(RowBits<T> bits, const T* from, F64* out) {
+  if constexpr (sizeof(T) == 8) {
+    out[0] = bits;
+  } else if constexpr (sizeof(T) == 4) {
+    widen(from, (F32)bits, out);
+  } else if (from != nullptr) {  // which takes less than taking a vector apart
+    widen(from, load_floats(from), out);
+    widen(from, load_floats(from + kLanes32), out + 2);
+  } else {
+    widen(from, floats_of<T>(low_half(bits)), out);
+    widen(from, floats_of<T>(high_half(bits)), out + 2);
+  }
+}
 
 // Writes the columns of a vector, rounded once.
 template <class T>
-SOW_VECTOR void put_numbers(T* to, const F64* values) {
-  alignas(64) uint32_t bits[kLanes32];
-  for (int i = 0; i < 2; ++i) {
+SOW_VECTOR void put(T* to, const F64* values) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kDoubles<T>; ++i) {
+    const HalfU32 rounded = rounded_bits<T>(values[i]);
     if constexpr (sizeof(T) == 4) {
-      store(to + i * kLanes64, rounded_bits<T>(values[i]));
+      store(to + i * kLanes64, rounded);
     } else {
-      store(bits + i * kLanes64, rounded_bits<T>(values[i]));
+      store(to + i * kLanes64, __builtin_convertvector(rounded, QuarterU16));
     }
   }
-  if constexpr (sizeof(T) == 2) store(to, narrowed(load<U32>(bits)));
 }
-// The same, every NaN as the contract has it.
-template <class T>
-SOW_VECTOR void put(T* to, const F64* values) {
-  alignas(64) uint32_t bits[kLanes32];
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    HalfU32 rounded = rounded_bits<T>(values[i]);
-    const HalfU32 nan = (HalfU32)narrowed((I64)(values[i] != values[i]));
-    rounded = (rounded & ~nan) | (nan & kQuietNan<T>);
-    store(bits + i * kLanes64, rounded);
-  }
-  if constexpr (sizeof(T) == 4) {
-    std::memcpy(to, bits, sizeof(bits));
-  } else {
-    store(to, narrowed(load<U32>(bits)));
-  }
+
+int bit_count(int64_t number) {
+  return number == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(number));
 }
 
 // Sums of a vector of columns in float64.
@@ -95,50 +90,52 @@ SOW_VECTOR void put(T* to, const F64* values) {
 template <class T>
 struct Sum {
   static constexpr int64_t kMost = kSpreadItems;
-  F64 sum[2];
-  U32 most, least;  // bits of magnitudes; of the least one less, so that zeros do not count
+  using Bits = RowBits<T>;
+  using Signed = std::conditional_t<sizeof(T) == 4, I32, I16>;
+  using Traits = FloatTraits<T>;
+  static constexpr typename Traits::Bits kMagnitude = Traits::kSign - 1, kOne = 1;
+  F64 sum[kDoubles<T>];
+  Bits most, least;  // magnitudes; of the least one less, so that zeros do not count
 
-  SOW_VECTOR void start(const T* old, const T*, bool self) {
-    const F32 first = self ? load_floats(old) : all_of<F32>(-0.0F);  // which is nothing
-    sum[0] = widened(low_half(first));
-    sum[1] = widened(high_half(first));
-    most = (U32)absolute(first);
-    least = most - 1u;
+  SOW_VECTOR void start(Bits old, Bits, bool self) {
+    const Bits first = self ? old : all_of<Bits>(Traits::kSign);  // -0 is nothing
+    widen_columns<T>(first, nullptr, sum);
+    most = first & kMagnitude;
+    least = most - kOne;
   }
-  SOW_VECTOR void add(const T* row) {
-    const F32 values = load_floats(row);
-    F64 wide[2];
-    widen(row, values, wide);
-    sum[0] += wide[0];
-    sum[1] += wide[1];
-    const U32 magnitude = (U32)absolute(values);
+  SOW_VECTOR void add(Bits bits, const T* from) {
+    F64 wide[kDoubles<T>];
+    widen_columns<T>(bits, from, wide);
+#pragma GCC unroll 4
+    for (int i = 0; i < kDoubles<T>; ++i) sum[i] += wide[i];
+    const Bits magnitude = bits & kMagnitude;
     most = max(most, magnitude);
-    least = min(least, magnitude - 1u);
+    least = min(least, magnitude - kOne);
   }
   // False: not certain.
   template <Reduce R>
   SOW_VECTOR bool resolve(int64_t count, T* out, double* sums) const {
-    if (any((I32)(most > 0x7f7fffffu))) return false;
-    const int carries = bit_count(count - 1);
-    const I32 inexact = (I32)(most >> 23) - (I32)(least >> 23) >
-                        all_of<I32>(53 - FloatTraits<T>::kDigits - carries);
-    const bool exact = !any(inexact);
+    if (any((I32)(most >= Traits::kInfinity))) return false;
+    constexpr int kShift = Traits::kDigits - 1;
+    const auto room = static_cast<std::make_signed_t<typename Traits::Bits>>(53 - Traits::kDigits -
+                                                                             bit_count(count - 1));
+    const Bits inexact =
+        (Bits)((Signed)(most >> kShift) - (Signed)(least >> kShift) > all_of<Signed>(room));
+    const bool exact = !any((I32)inexact);
     if (sums != nullptr) {
-      store(sums, sum[0]);
-      store(sums + kLanes64, sum[1]);
+      for (int i = 0; i < kDoubles<T>; ++i) store(sums + i * kLanes64, sum[i]);
       return exact;
     }
     const double number = static_cast<double>(count);
-    F64 lower[2] = {sum[0], sum[1]};
+    F64 lower[kDoubles<T>];
     if (exact) {
-      for (int i = 0; i < 2 && R == Reduce::mean; ++i) lower[i] = lower[i] / number;
-      put_numbers(out, lower);
+      for (int i = 0; i < kDoubles<T>; ++i) lower[i] = R == Reduce::mean ? sum[i] / number : sum[i];
+      put(out, lower);
       return true;
     }
-    const F32 size = (F32)((U32)inexact & most);
-    F64 greatest[2] = {sum[0], sum[1]},
-        off[2] = {widened(low_half(size)), widened(high_half(size))};
-    for (int i = 0; i < 2; ++i) {
+    F64 greatest[kDoubles<T>], off[kDoubles<T>];
+    widen_columns<T>(inexact & most, nullptr, off);
+    for (int i = 0; i < kDoubles<T>; ++i) {
       off[i] *= number * number * 0x1p-50;
       const I64 moves = off[i] != 0.0;  // zeros keep their sign
       lower[i] = moves ? sum[i] - off[i] : sum[i];
@@ -148,47 +145,48 @@ struct Sum {
         greatest[i] = greatest[i] / number;
       }
     }
-    T other[kLanes32];
-    put_numbers(out, lower);
-    put_numbers(other, greatest);
+    T other[kColumns<T>];
+    put(out, lower);
+    put(other, greatest);
     return std::memcmp(out, other, sizeof(other)) == 0;
-  }
-  static int bit_count(int64_t number) {
-    return number == 0 ? 0 : 64 - __builtin_clzll(static_cast<uint64_t>(number));
   }
 };
 
-// Of float64 in two parts, of which the first is all where nothing was lost. Elsewhere, with terms
-// up to M, no partial sum was beyond 2 * count * M, what the first part lost each time beyond
-// count * M / 2^52, and the second part beyond count^2 * M / 2^51: it is off by less than
-// count^3 * M / 2^104, and the ends of that range by less than count^2 * M / 2^103. Where ends that
-// lie further apart are rounded to the same bits, so is the real sum, and the mean.
+// Of float64 in two parts. What the first part lost are whole numbers of the last digit of the
+// least term: with terms up to M it never was beyond count * M / 2^52, so that the second part is
+// exact while fewer than 2^53 of them are count^2 * M / 2^51. Elsewhere no partial sum was beyond
+// 2 * count * M, and the second part is off by less than count^3 * M / 2^104, and the ends of that
+// range by less than count^2 * M / 2^103. Where ends that lie further apart are rounded to the same
+// bits, so is the real sum, and the mean.
 template <>
 struct Sum<double> {
   static constexpr int64_t kMost = kSpreadItems;
-  F64 high, low, most;
-  U64 lost;
+  F64 high, low;
+  I64 most, least;  // magnitudes; of the least half of one less, so that zeros do not count
 
-  SOW_VECTOR void start(const double* old, const double*, bool self) {
-    high = self ? load<F64>(old) : all_of<F64>(-0.0);  // which is nothing
-    most = absolute(high);
+  SOW_VECTOR static I64 below(I64 magnitude) { return (I64)((U64)(magnitude - 1) >> 1); }
+  SOW_VECTOR void start(F64 old, F64, bool self) {
+    high = self ? old : all_of<F64>(-0.0);  // which is nothing
     low = F64{};
-    lost = U64{};
+    most = (I64)absolute(high);
+    least = below(most);
   }
-  SOW_VECTOR void add(const double* row) {
-    const F64 term = load<F64>(row), total = high + term, part = total - high;
-    const F64 error = (high - (total - part)) + (term - part);
+  SOW_VECTOR void add(F64 term, const double*) {
+    const F64 total = high + term, part = total - high;
+    low += (high - (total - part)) + (term - part);
     high = total;
-    low += error;
-    lost |= (U64)error;
-    most = max(most, absolute(term));
+    const I64 magnitude = (I64)absolute(term);
+    most = max(most, magnitude);
+    least = min(least, below(magnitude));
   }
   template <Reduce R>
   SOW_VECTOR bool resolve(int64_t count, double* out, double*) const {
     const double number = static_cast<double>(count);
-    const F64 off = most * (number * number * number * 0x1p-101);
-    const I64 inexact = (I64)(lost << 1 != 0u);  // an error may be -0
-    F64 lower = inexact ? high + (low - off) : high, greatest = inexact ? high + (low + off) : high;
+    const int64_t room = 48 - 2 * bit_count(count);
+    const I64 inexact = (most >> 52) - (least >> 51) > all_of<I64>(room);
+    const F64 off = (F64)(inexact & (I64)((F64)most * (number * number * number * 0x1p-101)));
+    const I64 more = (I64)(low != 0.0) | (I64)(off != 0.0);  // zeros keep their sign
+    F64 lower = more ? high + (low - off) : high, greatest = more ? high + (low + off) : high;
     if (any(~(I64)(absolute(greatest) <= 0x1.fffffffffffffp1023))) return false;
     if (R == Reduce::mean) {
       lower = lower / number;
@@ -204,48 +202,32 @@ struct Sum<double> {
 template <class T, Reduce R>
 struct Extreme {
   static constexpr int64_t kMost = INT64_MAX;
-  static constexpr uint32_t kInfinity = FloatTraits<T>::kInfinity, kSign = FloatTraits<T>::kSign;
-  I32 highest;
-  U32 largest, smallest;
+  using Bits = RowBits<T>;
+  using Signed = std::conditional_t<sizeof(T) == 4, I32, I16>;
+  using Traits = FloatTraits<T>;
+  Signed highest;
+  Bits largest, smallest;
 
-  SOW_VECTOR static U32 bits_at(const T* from) {
-    if constexpr (sizeof(T) == 4)
-      return load<U32>(from);
-    else
-      return widened(load<HalfU16>(from));
+  SOW_VECTOR void start(Bits old, Bits row, bool self) {
+    largest = smallest = self ? old : row;
+    highest = (Signed)largest;
   }
-  // Signed, of 16 bits in 32.
-  SOW_VECTOR static I32 as_signed(U32 bits) {
-    if constexpr (sizeof(T) == 4)
-      return (I32)bits;
-    else
-      return (I32)(bits << 16);
-  }
-  SOW_VECTOR void start(const T* old, const T* row, bool self) {
-    const U32 first = bits_at(self ? old : row);
-    highest = as_signed(first);
-    largest = smallest = first;
-  }
-  SOW_VECTOR void add(const T* row) {
-    const U32 bits = bits_at(row);
-    highest = max(highest, as_signed(bits));
+  SOW_VECTOR void add(Bits bits, const T*) {
+    highest = max(highest, (Signed)bits);
     largest = max(largest, bits);
     smallest = min(smallest, bits);
   }
   template <Reduce>
   SOW_VECTOR bool resolve(int64_t, T* out, double*) const {
-    const I32 top = sizeof(T) == 4 ? highest : highest >> 16;
+    constexpr typename Traits::Bits kInfinity = Traits::kInfinity,
+                                    kNegative = Traits::kInfinity | Traits::kSign;
     // Any positive number beats the negative ones for amax, any negative one for amin.
-    const I32 wins = R == Reduce::amax ? (I32)(top >= 0) : (I32)(largest >= kSign);
-    U32 best = wins ? (R == Reduce::amax ? (U32)top : largest) : smallest;
-    const I32 nan =
-        (I32)(top > static_cast<int32_t>(kInfinity)) | (I32)(largest > (kInfinity | kSign));
-    best = nan ? all_of<U32>(kQuietNan<T>) : best;
-    if constexpr (sizeof(T) == 4) {
-      store(out, best);
-    } else {
-      store(out, narrowed(best));
-    }
+    const Signed wins = R == Reduce::amax ? highest >= Signed{} : (Signed)largest < Signed{};
+    Bits best = wins ? (R == Reduce::amax ? (Bits)highest : largest) : smallest;
+    const Bits nan =
+        (Bits)(highest > (Signed)all_of<Bits>(kInfinity)) | (Bits)(largest > kNegative);
+    best = (best & ~nan) | (nan & kQuietNan<T>);
+    store(out, best);
     return true;
   }
 };
@@ -256,12 +238,11 @@ struct Extreme<double, R> {
   F64 best;
   I64 nan;
 
-  SOW_VECTOR void start(const double* old, const double* row, bool self) {
-    best = load<F64>(self ? old : row);
+  SOW_VECTOR void start(F64 old, F64 row, bool self) {
+    best = self ? old : row;
     nan = (I64)(best != best);
   }
-  SOW_VECTOR void add(const double* row) {
-    const F64 value = load<F64>(row);
+  SOW_VECTOR void add(F64 value, const double*) {
     nan |= (I64)(value != value);
     best = R == Reduce::amax ? (F64)((U64)max(best, value) & (U64)max(value, best))
                              : (F64)((U64)min(best, value) | (U64)min(value, best));
@@ -273,162 +254,148 @@ struct Extreme<double, R> {
   }
 };
 
-// One chunk from 1, and then onto the old value.
-static_assert(kSpreadItems <= kMulChunk);
+// Chunks from 1, each of which then goes onto the old value.
 template <class T>
 struct Product {
-  static constexpr int64_t kMost = kSpreadItems;
-  static constexpr int kParts = sizeof(T) == 8 ? 1 : 2;
-  F64 total[kParts], chunk[kParts];
+  static constexpr int64_t kMost = INT64_MAX;
+  F64 total[kDoubles<T>], chunk[kDoubles<T>];
 
-  SOW_VECTOR static void read(const T* from, F64* out) {
-    if constexpr (sizeof(T) == 8) {
-      out[0] = load<F64>(from);
-    } else {
-      widen(from, load_floats(from), out);
-    }
-  }
-  SOW_VECTOR void start(const T* old, const T*, bool self) {
-    read(old, total);
-    for (int i = 0; i < kParts; ++i) {
+  SOW_VECTOR void start(RowBits<T> old, RowBits<T>, bool self) {
+    widen_columns<T>(old, nullptr, total);
+    for (int i = 0; i < kDoubles<T>; ++i) {
       chunk[i] = all_of<F64>(1.0);
       if (!self) total[i] = chunk[i];
     }
   }
-  SOW_VECTOR void add(const T* row) {
-    F64 terms[kParts];
-    read(row, terms);
-    for (int i = 0; i < kParts; ++i) chunk[i] *= terms[i];
+  SOW_VECTOR void add(RowBits<T> bits, const T* from) {
+    F64 terms[kDoubles<T>];
+    widen_columns<T>(bits, from, terms);
+#pragma GCC unroll 4
+    for (int i = 0; i < kDoubles<T>; ++i) chunk[i] *= terms[i];
+  }
+  SOW_VECTOR void end_chunk() {
+    for (int i = 0; i < kDoubles<T>; ++i) {
+      total[i] *= chunk[i];
+      chunk[i] = all_of<F64>(1.0);
+    }
   }
   template <Reduce>
   SOW_VECTOR bool resolve(int64_t, T* out, double*) const {
-    F64 product[kParts];
-    for (int i = 0; i < kParts; ++i) product[i] = total[i] * chunk[i];
+    I64 nans = {};
+    for (int i = 0; i < kDoubles<T>; ++i) nans |= total[i] != total[i];
     if constexpr (sizeof(T) == 8) {
-      store(out, product[0] != product[0] ? all_of<I64>(0x7ff8000000000000) : (I64)product[0]);
+      store(out, total[0]);
     } else {
-      put(out, product);
+      put(out, total);
     }
+    for (int i = 0; __builtin_expect(any(nans), 0) && i < kColumns<T>; ++i)
+      out[i] = canonical_nan(out[i]);
     return true;
   }
 };
 
-// Into the second-level cache rows that come much later, and from there those that come soon.
-template <int Bytes>  // of a row; 0: as the tile says
-struct Prefetcher {
-  const RowTile& tile;
-  const int64_t bytes;
-
-  SOW_VECTOR Prefetcher(const RowTile& rows, int size)
-      : tile(rows), bytes(Bytes > 0 ? Bytes : rows.columns * int64_t{size}) {}
-
-  SOW_VECTOR void prefetch_far(int64_t k) const {
-    const char* row = tile.src + tile.far[k] * tile.src_step;
-    for (int64_t i = 0; i < bytes; i += 64) prefetch_l2(row, i);
-    prefetch_l2(row, bytes - 1);
-  }
-  SOW_VECTOR void prefetch_row(int64_t k) const {
-    if (k < tile.far_count) prefetch_far(k);
-    if (k + kMidRows < tile.known) {
-      const char* mid = tile.src + tile.ids[k + kMidRows] * tile.src_step;
-      for (int64_t i = 0; i < bytes; i += 64) prefetch_l2(mid, i);
-    }
-    if (k + kNearRows >= tile.known) return;
-    const char* near = tile.src + tile.ids[k + kNearRows] * tile.src_step;
-    for (int64_t i = 0; i < bytes; i += 64) prefetch(near, i);
-  }
-};
-
-// Some vectors of columns from `first` on, of which the first prefetch. False: not certain.
-template <class State, class T, Reduce R, int Vectors, bool Prefetches, int Bytes = 0>
+// Some vectors of columns from `first` on. False: not certain.
+template <class State, class T, Reduce R, Rows How, bool Prefetches, int Vectors>
 bool fold_columns(const RowTile& tile, int first, T* out) {
-  const T* const old = reinterpret_cast<const T*>(tile.dst) + first;
-  const char* const src = tile.src + first * static_cast<int64_t>(sizeof(T));
-  const uint32_t* const ids = tile.ids;
-  const int64_t step = tile.src_step, count = tile.count;
-  const Prefetcher<Bytes> prefetcher(tile, sizeof(T));
+  const RowReader<T, Vectors, How> reader(tile, first);
   State states[Vectors];
-  const auto row = [&](int64_t k) { return reinterpret_cast<const T*>(src + ids[k] * step); };
-#pragma GCC unroll 2
-  for (int i = 0; i < Vectors; ++i)
-    states[i].start(old + i * kColumns<T>, row(0) + i * kColumns<T>, tile.include_self);
-  for (int64_t k = 0; k < count; ++k) {
-    if (Prefetches) prefetcher.prefetch_row(k);
-    const T* from = row(k);
-#pragma GCC unroll 2
-    for (int i = 0; i < Vectors; ++i) states[i].add(from + i * kColumns<T>);
+  RowBits<T> bits[Vectors], old[Vectors];
+  reader.read(0, bits);
+  reader.read_old(old);
+#pragma GCC unroll 4
+  for (int i = 0; i < Vectors; ++i) states[i].start(old[i], bits[i], tile.include_self);
+  for (int64_t k = 0; k < tile.count;) {
+    const int64_t end =
+        R == Reduce::mul ? std::min<int64_t>(k + kMulChunk, tile.count) : tile.count;
+    for (; k < end; ++k) {
+      if (Prefetches) reader.prefetch_row(k);
+      reader.read(k, bits);
+#pragma GCC unroll 4
+      for (int i = 0; i < Vectors; ++i) states[i].add(bits[i], reader.place(k, i));
+    }
+    if constexpr (R == Reduce::mul) {
+#pragma GCC unroll 4
+      for (int i = 0; i < Vectors; ++i) states[i].end_chunk();
+    }
   }
-  for (int64_t k = count; Prefetches && k < tile.far_count; ++k) prefetcher.prefetch_far(k);
+  if (Prefetches) reader.prefetch_remaining();
   bool certain = true;
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int i = 0; i < Vectors; ++i) {
-    const int at = first + i * kColumns<T>;
-    certain &= states[i].template resolve<R>(count + tile.include_self, out + at,
+    const int64_t at = first + reader.column(i);
+    certain &= states[i].template resolve<R>(tile.count + tile.include_self, out + at,
                                              tile.sums == nullptr ? nullptr : tile.sums + at);
   }
   return certain;
 }
+// No more vectors than are needed.
+template <class State, class T, Reduce R, Rows How, bool Prefetches, int Vectors = kMostVectors<T>>
+bool fold_some(const RowTile& tile, int first, T* out) {
+  if constexpr (How == Rows::part && Vectors > 1) {
+    if (tile.columns - first <= (Vectors - 1) * kColumns<T>)
+      return fold_some<State, T, R, How, Prefetches, Vectors - 1>(tile, first, out);
+  }
+  return fold_columns < State, T, R, How, Prefetches,
+         How == Rows::few ? 1 : Vectors > (tile, first, out);
+}
 
-template <class State, class T, Reduce R, bool Whole>
+template <class State, class T, Reduce R, Rows How>
 bool fold(const RowTile& tile) {
-  constexpr int kBytes = Whole ? kTileColumns * static_cast<int>(sizeof(T)) : 0;
-  constexpr int kBoth = kMostVectors * kColumns<T>;
+  constexpr bool kWhole = How == Rows::whole || How == Rows::shifted;
   if (tile.count > State::kMost || (sizeof(T) == 8 && tile.sums != nullptr)) return false;
   alignas(64) T out[kTileColumns];
-  const int columns = Whole ? kTileColumns : tile.columns;
-  int at = 0;
-  if (columns >= kBoth) {
-    if (!fold_columns<State, T, R, kMostVectors, true, kBytes>(tile, 0, out)) return false;
-    for (at = kBoth; at + kBoth <= columns; at += kBoth)
-      if (!fold_columns<State, T, R, kMostVectors, false>(tile, at, out)) return false;
+  const int columns = kWhole ? kTileColumns : tile.columns;
+  if (!fold_some<State, T, R, How, true>(tile, 0, out)) return false;
+  constexpr int kStep = kMostVectors<T> * kColumns<T>;
+  for (int at = kStep; How != Rows::few && at < columns; at += kStep)
+    if (!fold_some<State, T, R, How, false>(tile, at, out)) return false;
+  if (tile.sums != nullptr) return true;
+  if constexpr (How == Rows::few) {
+    store_first<T>(tile.dst, columns, load<RowBits<T>>(out));
   } else {
-    if (!fold_columns<State, T, R, 1, true>(tile, 0, out)) return false;
-    at = kColumns<T>;
+    std::memcpy(tile.dst, out, static_cast<size_t>(columns) * sizeof(T));
   }
-  if (at < columns) {
-    const bool two = columns - at > kColumns<T>;
-    if (two && !fold_columns<State, T, R, kMostVectors, false>(tile, columns - kBoth, out))
-      return false;
-    if (!two && !fold_columns<State, T, R, 1, false>(tile, columns - kColumns<T>, out))
-      return false;
-  }
-  if (tile.sums == nullptr) std::memcpy(tile.dst, out, static_cast<size_t>(columns) * sizeof(T));
   return true;
 }
 
-template <class T, bool Whole>
+template <class T, Rows How>
 FoldRowTile kernel_of(Reduce reduce) {
   switch (reduce) {
     case Reduce::add:
-      return fold<Sum<T>, T, Reduce::add, Whole>;
+      return fold<Sum<T>, T, Reduce::add, How>;
     case Reduce::mean:
-      return fold<Sum<T>, T, Reduce::mean, Whole>;
+      return fold<Sum<T>, T, Reduce::mean, How>;
     case Reduce::mul:
-      return fold<Product<T>, T, Reduce::mul, Whole>;
+      return fold<Product<T>, T, Reduce::mul, How>;
     case Reduce::amax:
-      return fold<Extreme<T, Reduce::amax>, T, Reduce::amax, Whole>;
+      return fold<Extreme<T, Reduce::amax>, T, Reduce::amax, How>;
     case Reduce::amin:
-      return fold<Extreme<T, Reduce::amin>, T, Reduce::amin, Whole>;
+      return fold<Extreme<T, Reduce::amin>, T, Reduce::amin, How>;
     default:
       return nullptr;
   }
 }
 template <class T>
-FoldRowTile kernel_of(Reduce reduce, int columns) {
-  if (columns < kColumns<T>) return nullptr;
-  return columns == kTileColumns ? kernel_of<T, true>(reduce) : kernel_of<T, false>(reduce);
+FoldRowTile kernel_of(Reduce reduce, int columns, [[maybe_unused]] int shift) {
+  if constexpr (kReadsLines && kMostVectors<T> * kColumns<T> == kTileColumns) {
+    if (shift != 0) return kernel_of<T, Rows::shifted>(reduce);
+  }
+  if (columns == kTileColumns) return kernel_of<T, Rows::whole>(reduce);
+  if (columns >= kColumns<T>) return kernel_of<T, Rows::part>(reduce);
+  if constexpr (kReadsLines) return kernel_of<T, Rows::few>(reduce);
+  return nullptr;
 }
 
-FoldRowTile kernel_for(DType dtype, Reduce reduce, int columns) {
+FoldRowTile kernel_for(DType dtype, Reduce reduce, int columns, int shift) {
   switch (dtype) {
     case DType::float32:
-      return kernel_of<float>(reduce, columns);
+      return kernel_of<float>(reduce, columns, shift);
     case DType::bfloat16:
-      return kernel_of<bfloat16>(reduce, columns);
+      return kernel_of<bfloat16>(reduce, columns, shift);
     case DType::float16:
-      return kernel_of<float16>(reduce, columns);
+      return kernel_of<float16>(reduce, columns, shift);
     case DType::float64:
-      return kernel_of<double>(reduce, columns);
+      return kernel_of<double>(reduce, columns, shift);
     default:
       return nullptr;
   }

@@ -64,8 +64,4 @@ int row_shift(const void* src, int64_t src_step, int columns);
 // For so many columns and a shift, or null where the current instruction set has none.
 FoldRowTile row_tile_kernel(DType dtype, Reduce reduce, int columns, int shift);
 
-FoldRowTile row_tile_avx2(DType dtype, Reduce reduce, int columns);
-FoldRowTile row_tile_avx512(DType dtype, Reduce reduce, int columns, int shift);
-FoldRowTile row_doubles_avx512(Reduce reduce);  // for any number of columns
-
 }  // namespace sow::detail

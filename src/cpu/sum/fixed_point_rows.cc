@@ -14,10 +14,6 @@ namespace {
 template <class T>
 bool add_rows(int64_t* cells, const ShortItems& items, const RowScale& scale,
               RowResiduals& residuals) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    if (current_isa() == Isa::avx512)
-      return short_adder_avx512(dtype_of<T>(), items.columns)(cells, items, scale, residuals);
-  }
   return short_adder(dtype_of<T>(), items.columns)(cells, items, scale, residuals);
 }
 
@@ -42,8 +38,6 @@ template <class T, Reduce R>
 struct ShortEnds {
   using Bits = typename FloatTraits<T>::Bits;
   using Loops = FixedPointLoops<T, R>;
-  static constexpr bool kEights =
-      SOW_HAS_X86_KERNELS && std::is_same_v<T, float> && R == Reduce::add;
 
   static T* row_at(const ShortBlock& block, int64_t row) {
     return reinterpret_cast<T*>(block.dst + row * block.step);
@@ -148,16 +142,6 @@ struct ShortEnds {
     const FixedPointForm<T> form = form_of(block);
     bool all = true;
     int64_t i = 0;
-    if constexpr (kEights) {
-      const bool eights = seen < 0 && length >= 8 && current_isa() == Isa::avx512;
-      for (; eights && i + 8 <= length; i += 8) {
-        for (uint32_t left = finish_eight_avx512(cells + i, to + i, form.unit); left != 0;
-             left &= left - 1) {
-          const int64_t at = i + __builtin_ctz(left);
-          all &= end(block, cells[at], seen, form, to[at]);
-        }
-      }
-    }
     if constexpr (std::is_same_v<T, float> && R == Reduce::add) {
       while (seen < 0 && i < length && block.include_self) {
         int64_t stopped;
@@ -179,24 +163,6 @@ const ShortKernels* kernels_for(Reduce reduce) {
   return reduce == Reduce::add ? &sum : reduce == Reduce::mean ? &mean : nullptr;
 }
 
-template <class K>
-int keep_plain(const ShortKeys& keys, int count, uint32_t* items, uint32_t* rows) {
-  const K* from = reinterpret_cast<const K*>(keys.keys);
-  const auto extent = static_cast<uint64_t>(keys.extent);
-  int found = 0;
-  bool good = true;
-  for (int i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(static_cast<int64_t>(from[i]));
-    good &= key + extent < 2 * extent;
-    const uint64_t wraps = static_cast<uint64_t>(static_cast<int64_t>(key) >> 63) & extent;
-    const uint32_t row = static_cast<uint32_t>(key + wraps) - keys.lowest;
-    items[found] = keys.first + static_cast<uint32_t>(i);
-    rows[found] = row;
-    found += row < keys.rows;
-  }
-  return good ? found : -1;
-}
-
 }  // namespace
 
 const ShortKernels* short_kernels(DType dtype, Reduce reduce) {
@@ -204,13 +170,6 @@ const ShortKernels* short_kernels(DType dtype, Reduce reduce) {
   if (dtype == DType::bfloat16) return kernels_for<bfloat16>(reduce);
   if (dtype == DType::float16) return kernels_for<float16>(reduce);
   return nullptr;
-}
-
-KeepShortRows keep_short_rows(DType index) {
-  if constexpr (SOW_HAS_X86_KERNELS) {
-    if (current_isa() == Isa::avx512) return keep_short_rows_avx512(index);
-  }
-  return index == DType::int32 ? keep_plain<int32_t> : keep_plain<int64_t>;
 }
 
 }  // namespace sow::detail

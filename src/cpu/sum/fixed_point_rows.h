@@ -106,9 +106,6 @@ int64_t finish_short_sums(const int64_t* cells, float* to, int64_t count, double
 
 // src/cpu/sum/fixed_point_rows_avx512.cc
 AddShortRows short_adder_avx512(DType dtype, int columns);
-KeepShortRows keep_short_rows_avx512(DType index);
-// Finishes eight sums of float32 that are nothing special; says which of them are, unwritten.
-uint32_t finish_eight_avx512(const int64_t* cells, float* to, double unit);
 
 // One item after the other, in plain C++.
 template <class T>

@@ -132,50 +132,6 @@ SOW_TARGET_AVX512 bool add_twos(int64_t* cells, const ShortItems& given, const R
   return true;
 }
 
-// Eight keys as 32-bit numbers of rows, negative ones wrapped. `good` loses its bits at bad ones.
-SOW_TARGET_AVX512 inline __m256i rows_of(__m512i keys, __m512i extent, __m512i twice, __mmask8 here,
-                                         __mmask8& good) {
-  const __m512i wrapped = _mm512_add_epi64(keys, extent);
-  good &= static_cast<__mmask8>(_mm512_cmplt_epu64_mask(wrapped, twice) | ~here);
-  return _mm512_cvtepi64_epi32(_mm512_mask_mov_epi64(keys, _mm512_movepi64_mask(keys), wrapped));
-}
-SOW_TARGET_AVX512 inline __m512i load_keys(const int64_t* from, __mmask8 here) {
-  return _mm512_maskz_loadu_epi64(here, from);
-}
-SOW_TARGET_AVX512 inline __m512i load_keys(const int32_t* from, __mmask8 here) {
-  return _mm512_cvtepi32_epi64(_mm256_maskz_loadu_epi32(here, from));
-}
-
-template <class K>
-SOW_TARGET_AVX512 int keep_rows(const ShortKeys& keys, int count, uint32_t* items, uint32_t* rows) {
-  const K* from = reinterpret_cast<const K*>(keys.keys);
-  const __m512i low = _mm512_set1_epi32(static_cast<int>(keys.lowest)),
-                size = _mm512_set1_epi32(static_cast<int>(keys.rows)),
-                extent = _mm512_set1_epi64(keys.extent), twice = _mm512_set1_epi64(2 * keys.extent),
-                steps = _mm512_set1_epi32(16);
-  __m512i item =
-      _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(keys.first)),
-                       _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
-  __mmask8 good = 0xff;
-  int found = 0;
-  for (int i = 0; i < count; i += 16) {
-    prefetch_l2(from + i, kShortKeyBytes);
-    if (sizeof(K) == 8) prefetch_l2(from + i, kShortKeyBytes + 64);
-    const uint32_t here = count - i >= 16 ? 0xffffu : (1u << (count - i)) - 1;
-    const auto first = static_cast<__mmask8>(here), second = static_cast<__mmask8>(here >> 8);
-    const __m256i one = rows_of(load_keys(from + i, first), extent, twice, first, good);
-    const __m256i two = rows_of(load_keys(from + i + 8, second), extent, twice, second, good);
-    const __m512i row =
-        _mm512_sub_epi32(_mm512_inserti64x4(_mm512_castsi256_si512(one), two, 1), low);
-    const __mmask16 in = _mm512_mask_cmplt_epu32_mask(static_cast<__mmask16>(here), row, size);
-    _mm512_storeu_si512(items + found, _mm512_maskz_compress_epi32(in, item));
-    _mm512_storeu_si512(rows + found, _mm512_maskz_compress_epi32(in, row));
-    found += __builtin_popcount(in);
-    item = _mm512_add_epi32(item, steps);
-  }
-  return good == 0xff ? found : -1;
-}
-
 template <class T>
 AddShortRows adder_of(int columns) {
   if (columns == 8) return add_eights<T, 1, true>;
@@ -190,27 +146,6 @@ AddShortRows short_adder_avx512(DType dtype, int columns) {
   if (dtype == DType::float16) return adder_of<float16>(columns);
   if (columns == 2) return add_twos;
   return columns == 4 ? add_fours : adder_of<float>(columns);
-}
-
-KeepShortRows keep_short_rows_avx512(DType index) {
-  return index == DType::int32 ? keep_rows<int32_t> : keep_rows<int64_t>;
-}
-
-SOW_TARGET_AVX512 uint32_t finish_eight_avx512(const int64_t* cells, float* to, double unit) {
-  constexpr int kNan = 0x81, kInfinite = 0x18, kMinusZero = 0x04;
-  const __m512i cell = _mm512_loadu_si512(cells);
-  const __m256 old = _mm256_loadu_ps(to);
-  const __m512d sum = _mm512_maskz_cvtepi64_pd(0xff, cell);
-  const __m512d a = _mm512_maskz_cvtps_pd(0xff, old);
-  const __m512d b = _mm512_mul_pd(sum, _mm512_set1_pd(unit));
-  const __m512d total = _mm512_add_pd(a, b);
-  // Nothing is lost, and one rounding is left, where both differences give back a term.
-  __mmask8 plain = _mm512_cmp_pd_mask(_mm512_abs_pd(sum), _mm512_set1_pd(0x1p53), _CMP_LT_OQ);
-  plain = _mm512_mask_cmp_pd_mask(plain, _mm512_sub_pd(total, a), b, _CMP_EQ_OQ);
-  plain = _mm512_mask_cmp_pd_mask(plain, _mm512_sub_pd(total, b), a, _CMP_EQ_OQ);
-  plain &= static_cast<__mmask8>(~_mm256_fpclass_ps_mask(old, kNan | kInfinite | kMinusZero));
-  _mm256_mask_storeu_ps(to, plain, _mm512_maskz_cvtpd_ps(0xff, total));
-  return static_cast<uint8_t>(~plain);
 }
 
 }  // namespace sow::detail

@@ -14,6 +14,9 @@
 namespace sow::detail {
 
 AddShortRows short_adder(DType dtype, int columns) {
+  if constexpr (SOW_HAS_X86_KERNELS) {
+    if (current_isa() == Isa::avx512) return short_adder_avx512(dtype, columns);
+  }
   if (dtype == DType::bfloat16) return SOW_BY_LEVEL(adder_of<bfloat16>)(columns);
   if (dtype == DType::float16) return SOW_BY_LEVEL(adder_of<float16>)(columns);
   return SOW_BY_LEVEL(adder_of<float>)(columns);
@@ -22,6 +25,11 @@ AddShortRows short_adder(DType dtype, int columns) {
 int64_t finish_short_sums(const int64_t* cells, float* to, int64_t count, double unit,
                           int64_t& stopped) {
   return SOW_BY_LEVEL(finish_sums)(cells, to, count, unit, stopped);
+}
+
+KeepShortRows keep_short_rows(DType index) {
+  return index == DType::int32 ? SOW_BY_LEVEL(keep_rows<int32_t>)
+                               : SOW_BY_LEVEL(keep_rows<int64_t>);
 }
 
 }  // namespace sow::detail
@@ -50,9 +58,13 @@ SOW_VECTOR F64 load_some(const float* from) {
 }
 template <int Columns, class T>
 SOW_VECTOR F64 load_some(const T* from) {
-  alignas(16) T some[kLanes32] = {};
-  for (int i = 0; i < Columns; ++i) some[i] = from[i];
-  return widened(low_half(load_floats(some)));
+#if SOW_VECTOR_BYTES == 64
+  return wide_of<T>((QuarterU16)_mm_maskz_loadu_epi16((1 << Columns) - 1, from));
+#else
+  QuarterU16 some = {};
+  for (int i = 0; i < Columns; ++i) some[i] = load<uint16_t>(from + i);
+  return wide_of<T>(some);
+#endif
 }
 template <int Columns>
 SOW_VECTOR void add_some(int64_t* to, I64 whole) {
@@ -94,7 +106,7 @@ bool add_rows(int64_t* cells, const ShortItems& given, const RowScale& scale,
   constexpr int kVectors = kWhole + (kLeft > 0);
   const ShortItems items = given;  // which nothing that is written can change
   const F64 magic = all_of<F64>(std::ldexp(1.5, 52 + scale.exponent));
-  const F64 limit = all_of<F64>(std::min(scale.limit, 0x1p51) / scale.factor);
+  const I64 limit = (I64)all_of<F64>(std::min(scale.limit, 0x1p51) / scale.factor);
   const int64_t step = items.step;
   for (int64_t i = 0; i < items.count; ++i) {
     const auto* from = reinterpret_cast<const T*>(items.src + items.items[i] * step);
@@ -102,6 +114,7 @@ bool add_rows(int64_t* cells, const ShortItems& given, const RowScale& scale,
     prefetch_short_rows(cells, Columns * int64_t{8}, items, i);
     I64 whole[kVectors];
     U64 strange = {};  // also -0
+    I64 beyond = {};   // negative: a magnitude above the limit, or none
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       F64 values;
@@ -113,10 +126,10 @@ bool add_rows(int64_t* cells, const ShortItems& given, const RowScale& scale,
       }
       const F64 large = values + magic;
       strange |= (U64)(large - magic) ^ (U64)values;
-      strange |= (U64) ~(I64)(absolute(values) <= limit);
+      beyond |= limit - (I64)absolute(values);
       whole[v] = (I64)large - (I64)magic;
     }
-    if (__builtin_expect(any(strange), 0)) {
+    if (__builtin_expect(any(strange | (U64)beyond >> 63), 0)) {
       if (!add_slowly<T>(cells, given, i, scale, residuals)) return false;
       continue;
     }
@@ -152,6 +165,53 @@ int64_t finish_sums(const int64_t* cells, float* to, int64_t count, double unit,
   }
   stopped = std::min<int64_t>(count - i, kLanes64);
   return i;
+}
+
+// Keys become rows, negative ones wrapped, and those of interest are listed.
+template <class K>
+int keep_rows(const ShortKeys& keys, int count, uint32_t* items, uint32_t* rows) {
+  const K* from = reinterpret_cast<const K*>(keys.keys);
+  const auto extent = static_cast<uint64_t>(keys.extent);
+  int found = 0, i = 0;
+  bool good = true;
+#if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
+  I64 bad = {};
+  U32 item = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  item += keys.first;
+  for (; i + kLanes32 <= count; i += kLanes32) {
+    prefetch_l2(from + i, kShortKeyBytes);
+    if (sizeof(K) == 8) prefetch_l2(from + i, kShortKeyBytes + 64);
+    HalfI32 places[2];
+    for (int half = 0; half < 2; ++half) {
+      I64 key;
+      if constexpr (sizeof(K) == 8) {
+        key = load<I64>(from + i + half * kLanes64);
+      } else {
+        key = widened(load<HalfI32>(from + i + half * kLanes64));
+      }
+      const U64 wrapped = (U64)key + extent;
+      bad |= (I64)(wrapped >= 2 * extent);
+      places[half] = narrowed(key < 0 ? (I64)wrapped : key);
+    }
+    const U32 row = joined(places[0], places[1]) - keys.lowest;
+    const __mmask16 in = _mm512_cmplt_epu32_mask((__m512i)row, (__m512i)all_of<U32>(keys.rows));
+    _mm512_storeu_si512(items + found, _mm512_maskz_compress_epi32(in, (__m512i)item));
+    _mm512_storeu_si512(rows + found, _mm512_maskz_compress_epi32(in, (__m512i)row));
+    found += __builtin_popcount(in);
+    item += static_cast<uint32_t>(kLanes32);
+  }
+  good = !any(bad);
+#endif
+  for (; i < count; ++i) {
+    const auto key = static_cast<uint64_t>(static_cast<int64_t>(from[i]));
+    good &= key + extent < 2 * extent;
+    const uint64_t wraps = static_cast<uint64_t>(static_cast<int64_t>(key) >> 63) & extent;
+    const uint32_t row = static_cast<uint32_t>(key + wraps) - keys.lowest;
+    items[found] = keys.first + static_cast<uint32_t>(i);
+    rows[found] = row;
+    found += row < keys.rows;
+  }
+  return good ? found : -1;
 }
 
 }  // namespace

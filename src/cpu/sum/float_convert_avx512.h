@@ -1,4 +1,4 @@
-// Eight or sixteen values of a narrow type as float32, and eight float64 that are rounded to it
+// Eight values of a narrow type as float32, and eight float64 that are rounded to it
 // once. The way to the halves goes through a float32 whose last bit remembers what followed it
 // (round to odd).
 #pragma once
@@ -19,16 +19,6 @@ SOW_TARGET_AVX512 inline __m256 load(const float16* from) {
 SOW_TARGET_AVX512 inline __m256 load(const bfloat16* from) {
   const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
-}
-
-SOW_TARGET_AVX512 inline __m512 load_sixteen(const float* from) { return _mm512_loadu_ps(from); }
-SOW_TARGET_AVX512 inline __m512 load_sixteen(const float16* from) {
-  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-}
-SOW_TARGET_AVX512 inline __m512 load_sixteen(const bfloat16* from) {
-  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return _mm512_castsi512_ps(
-      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, halves), 16));
 }
 
 SOW_TARGET_AVX512 inline __m256i odd_floats(__m512d values) {
