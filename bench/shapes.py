@@ -90,6 +90,7 @@ def duel(case: Case, arrays: data.Arrays, seconds: float) -> dict[str, Any]:
 
 def scaling(case: Case, arrays: data.Arrays, seconds: float, counts: list[int]) -> dict[str, Any]:
     import sow
+
     from race.peers import sow_
 
     way = sow_.ways(case, arrays, False)[0]
