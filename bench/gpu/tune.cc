@@ -84,8 +84,10 @@ Tensor drawn(const Dims& shape, DType dtype) {
   }();
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) values[i] = some[(i * 31) % some.size()];
-  const Tensor host = Tensor::of(values, shape);
-  return to(dtype == DType::int64 ? mul(host, 1000) : host, dtype).to(kGpu);
+  if (dtype != DType::int64) return to(Tensor::of(values, shape), dtype).to(kGpu);
+  std::vector<int64_t> whole(values.size());
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<int64_t>(1000 * values[i]);
+  return Tensor::of(whole, shape).to(kGpu);
 }
 
 class Scatter {
