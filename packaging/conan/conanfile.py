@@ -41,6 +41,7 @@ class Sow(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["SOW_BUILD_STATIC"] = "OFF"
+        toolchain.cache_variables["SOW_PRECOMPILE"] = "ON"
         toolchain.cache_variables["SOW_CUDA"] = "ON" if self.options.cuda else "OFF"
         toolchain.generate()
 
