@@ -105,7 +105,6 @@ class RowReader {
   SOW_VECTOR void prefetch_lines(uint32_t id) const {
     const char* const row = tile_.src + id * tile_.src_step;
     const int64_t end = bytes();
-#pragma GCC unroll 8
     for (int64_t i = 0; i < end; i += 64) {
       if constexpr (Second) {
         prefetch_l2(row, i);
