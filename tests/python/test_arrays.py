@@ -15,7 +15,7 @@ from kinds import KINDS, ON_DEVICE, ON_HOST, WRITABLE
 
 INDEX = np.array([[1, 2], [0, 1]])
 EXPECTED = np.array([[2, 0, 0, 0, 0], [2, 2, 0, 0, 0], [0, 2, 0, 0, 0]], "f4")
-NUMPY_TYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
+NUMPY_TYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
                "complex128"]
 TORCH_TYPES = [*NUMPY_TYPES, "bfloat16"]
 
@@ -180,8 +180,9 @@ def test_buffers():
         assert pages[3] == 7
     with pytest.raises(ValueError, match="read-only"):
         sow.scatter_(b"abc", 0, [1], 4)
+    assert sow.asarray(array.array("I", [2**32 - 1])).tolist() == [2**32 - 1]
     with pytest.raises(TypeError):
-        sow.asarray(array.array("I", [1]))
+        sow.asarray(array.array("u", "a"))
 
 
 def test_lists_and_numbers():

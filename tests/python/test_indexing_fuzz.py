@@ -327,7 +327,7 @@ X = np.arange(24, dtype="f4").reshape(2, 3, 4)
 
 
 @pytest.mark.parametrize("key", [1.0, 1.5, np.float32(1), 1j, "a", [1.0, 0.0], object(), (0, 1.0),
-                                 np.array([1.0]), np.array([1], "uint8")])
+                                 np.array([1.0]), np.array([1], "M8[s]")])
 def test_what_is_no_index(key):
     for x in (sow.asarray(X), sow.Program().input("x", [2, 3, 4])):
         with pytest.raises(TypeError, match="index"):

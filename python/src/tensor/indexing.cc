@@ -28,7 +28,7 @@ struct Key {
 
 [[noreturn]] void refuse(nb::handle object) {
   raise(PyExc_TypeError, "indexing: an index is " + describe(object) +
-                             "; it must be an int, a slice, ..., None, or an array of int32, int64 "
+                             "; it must be an int, a slice, ..., None, or an array of integers "
                              "or bool");
 }
 

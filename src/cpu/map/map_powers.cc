@@ -47,11 +47,16 @@ SOW_VECTOR F64 sum_and_error(F64 a, F64 b, F64& error) {
 }
 
 SOW_VECTOR Pairs exact_product(F64 a, F64 b) {
+#if SOW_VECTOR_BYTES == 64  // the error has a float64 of its own, whichever way it is found
+  const F64 fused = a * b;
+  return {fused, (F64)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)fused)};
+#else
   constexpr double kSplit = 134217729;  // 2^27 + 1
   const F64 product = a * b;
   const F64 ta = kSplit * a, a_high = ta - (ta - a), a_low = a - a_high;
   const F64 tb = kSplit * b, b_high = tb - (tb - b), b_low = b - b_high;
   return {product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low};
+#endif
 }
 
 SOW_VECTOR Pairs plus(Pairs a, Pairs b) {
@@ -96,14 +101,9 @@ SOW_VECTOR F64 floor_of(F64 x) {
 // Where the result is a normal number.
 SOW_VECTOR I64 has_plain_power(F64 x) { return (I64)(absolute(x) < 700.0); }
 
-SOW_VECTOR F64 power_of(F64 x) {
-  const F64 zero = all_of<F64>(0.0);
-  const F64 value = chosen(has_plain_power(x), x, zero);
-  const F64 n = floor_of(value * 0x1.71547652b82fep+0 + 0.5);
-  const Pairs multiple = ln2_times(n);
-  const Pairs rest = plus({value, zero}, {-multiple.high, -multiple.low});
-  const Pairs w = {rest.high * 0.125, rest.low * 0.125};
-  const F64 t = w.high;
+// e to the power of value, over 2^n; w is an eighth of what is left of value without n ln 2.
+SOW_VECTOR F64 power_by_pairs(Pairs w) {
+  const F64 t = w.high, zero = all_of<F64>(0.0);
   const F64 tail =
       1.0 / 720 +
       t * (1.0 / 5040 +
@@ -115,8 +115,44 @@ SOW_VECTOR F64 power_of(F64 x) {
   series = plus(times(w, series), 1, 0);
   Pairs power = plus(times(w, series), 1, 0);
   for (int i = 0; i < 3; ++i) power = times(power, power);
+  return power.high + power.low;
+}
+
+// The same with an error below 2^-63: only 1, w and w^2 / 2 are pairs. Where that leaves one
+// float64 to round to, it is the one that power_by_pairs rounds to as well.
+SOW_VECTOR F64 quick_power(Pairs w, I64& sure) {
+  const F64 t = w.high;
+  const F64 tail =
+      t * t * t *
+      (1.0 / 6 +
+       t * (1.0 / 24 + t * (1.0 / 120 +
+                            t * (1.0 / 720 + t * (1.0 / 5040 + t * (1.0 / 40320 +
+                                                                    t * (1.0 / 362880 +
+                                                                         t * (1.0 / 3628800))))))));
+  const Pairs square = times(w, w);
+  const F64 one = all_of<F64>(1.0), first = one + t, first_error = t - (first - one);
+  const F64 half = square.high * 0.5, second = first + half, second_error = half - (second - first);
+  const F64 low = ((first_error + second_error) + (w.low + square.low * 0.5)) + tail;
+  Pairs power = renormalized(second, low);
+  for (int i = 0; i < 3; ++i) power = times(power, power);
+  const F64 bound = power.high * 0x1p-62;
+  const F64 most = power.high + (power.low + bound);
+  sure = (I64)(most == power.high + (power.low - bound));
+  return most;
+}
+
+SOW_VECTOR F64 power_of(F64 x) {
+  const F64 zero = all_of<F64>(0.0);
+  const F64 value = chosen(has_plain_power(x), x, zero);
+  const F64 n = floor_of(value * 0x1.71547652b82fep+0 + 0.5);
+  const Pairs multiple = ln2_times(n);
+  const Pairs rest = plus({value, zero}, {-multiple.high, -multiple.low});
+  const Pairs w = {rest.high * 0.125, rest.low * 0.125};
+  I64 sure;
+  F64 power = quick_power(w, sure);
+  if (__builtin_expect(bits_of(~sure) != 0, 0)) power = power_by_pairs(w);
   const I64 exponent = (I64)(n + kWhole) - (I64)all_of<F64>(kWhole);
-  return (power.high + power.low) * (F64)((exponent + 1023) << 52);
+  return power * (F64)((exponent + 1023) << 52);
 }
 
 SOW_VECTOR I64 has_plain_log(F64 x) {
