@@ -17,7 +17,7 @@ help:
 	@echo "make docs         the documentation site, into build/site (open build/site/index.html)"
 	@echo "make peers        install the libraries that tests and benchmarks compare with (about 7 GB)"
 	@echo "make bench        race every library that is installed, on the whole grid; make bench-quick takes two minutes"
-	@echo "make bench-strategies   each way of working by itself; make tune measures the planner's numbers"
+	@echo "make bench-strategies   each way of working by itself; make tune fits the planner's numbers to this machine"
 	@echo "make format       format every C++ file; make lint reads the tree: clang-format, clang-tidy, ruff, shellcheck"
 	@echo "make clean        remove everything that was built (.venv stays)"
 

@@ -1,6 +1,8 @@
 // How many threads and which instructions the library may use.
 #pragma once
 
+#include <string>
+
 #include "sow/export.h"
 
 namespace sow {
@@ -28,6 +30,12 @@ class SOW_API ThreadLimit {
  private:
   int previous_;
 };
+
+// Measures what the planner reckons with on this machine, for the current instruction set, and
+// writes it to a file that is read when sow is first used from then on: `path` or, where that is
+// empty, the one that SOW_TUNING names, else ~/.config/sow/tuning-<instruction set>.txt. Returns
+// the path. It takes some seconds, best on an idle machine. No result depends on it.
+SOW_API std::string tune(const std::string& path = "");
 
 // The vector instructions that kernels are chosen by: "portable", "avx2" or "avx512".
 SOW_API const char* instruction_set();

@@ -1,11 +1,11 @@
-"""The command `sow`, also as `python -m sow`: info, explain, demo, bench."""
+"""The command `sow`, also as `python -m sow`: info, explain, demo, bench, tune."""
 
 import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
 
-from . import __version__, _demo, _explain, _info
+from . import __version__, _core, _demo, _explain, _info
 from ._race import __main__ as _race
 
 
@@ -28,7 +28,17 @@ def build_parser() -> argparse.ArgumentParser:
     bench = commands.add_parser("bench", help="a race against every array library that is installed")
     _race.add_arguments(bench)
     bench.set_defaults(run=_race.run, out=pathlib.Path("sow-bench"))
+
+    tune = commands.add_parser("tune", help="measure this machine for the planner, and keep it in a file")
+    tune.add_argument("--out", default="", help="the file (default: $SOW_TUNING, else ~/.config/sow/tuning-<instruction set>.txt)")
+    tune.set_defaults(run=_tune)
     return parser
+
+
+def _tune(options: argparse.Namespace) -> None:
+    path = _core._tune(options.out)
+    print(pathlib.Path(path).read_text(), end="")
+    print(f"# nanoseconds, written to {path}; used from the next start on" + ("" if not options.out else f" with SOW_TUNING={path}"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

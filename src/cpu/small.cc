@@ -35,7 +35,7 @@ bool supports(const Transfer& t, const Canonical& c) {
   const FoldKernels& kernels = *fold_kernels(t.dtype, t.reduce);
   const int64_t places = all_places(t, c).count();
   if (is_applied(t, kernels)) return places < int64_t{1} << 32;
-  return kernels.sum_in_float64 != nullptr && places <= kMostPlaces * updates_of(c) + 64 &&
+  return folds_plainly(t, kernels) && places <= kMostPlaces * updates_of(c) + 64 &&
          k_block.supports(t, c);
 }
 
@@ -50,7 +50,8 @@ double cost(const Transfer& t, const Canonical& c, int) {
 
 size_t sums_bytes(const Transfer& t, const Canonical& c) {
   if (is_applied(t, *fold_kernels(t.dtype, t.reduce))) return 0;
-  return (static_cast<size_t>(all_places(t, c).count()) * sizeof(double) + 63) / 64 * 64;
+  const auto words = static_cast<size_t>(fold_kernels(t.dtype, t.reduce)->plain.words);
+  return (static_cast<size_t>(all_places(t, c).count()) * words * sizeof(double) + 63) / 64 * 64;
 }
 
 // Sums that are not exact in one float64 are done as if this had never been tried.
@@ -161,8 +162,10 @@ void run(const Transfer& t, const Canonical& c, const Plan&, char* memory) {
   with_run(t, flat ? *flat : c, places, kernels, [&](const Run& run) {
     if (is_applied(t, kernels)) return kernels.apply.block(block, run.cells, run.values, run.count);
     auto* sums = reinterpret_cast<double*>(memory);
-    if (kernels.sum_in_float64(block, places.count(), sums, run.cells, run.values, run.count))
+    if (kernels.plain.fold(block, places.count(), run.count, sums, run.cells, run.values,
+                           run.count)) {
       return;
+    }
     k_block.run(t, c, Plan{&k_block, 1, k_block.workspace(t, c, 1)}, memory);
   });
 }

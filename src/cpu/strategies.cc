@@ -2,6 +2,7 @@
 #include "cpu/strategies.h"
 
 #include "cpu/mask/mask_scan.h"
+#include "transfer/plan/tuning_file.h"
 
 namespace sow::detail {
 
@@ -25,7 +26,12 @@ void expect_enough_values(const Transfer& transfer) {
 
 }  // namespace
 
-std::span<const Strategy* const> cpu_strategies() { return kStrategies; }
+std::span<const Strategy* const> cpu_strategies() {
+  // Before anything is planned. A file that is refused is refused again by the next call.
+  static const bool loaded = (load_tuning(), true);
+  static_cast<void>(loaded);
+  return kStrategies;
+}
 
 // The last resort, which makes every Transfer possible: plain loops that need nothing.
 const Strategy k_reference = {

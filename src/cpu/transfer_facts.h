@@ -19,6 +19,11 @@ inline bool is_fold(const Transfer& t) {
   return fold_kernels(t.dtype, t.reduce) != nullptr;
 }
 
+// Whether there are plain kernels for it: products without the old values need counts.
+inline bool folds_plainly(const Transfer& t, const FoldKernels& kernels) {
+  return kernels.plain.fold != nullptr && (t.include_self || t.reduce != Reduce::mul);
+}
+
 // What an update costs more when the keys of neighbouring items lie in different lines.
 inline double far_keys_ns(const Canonical& c) {
   const bool far = c.row.size == 1 && c.items.size() == 1 && !c.items[0].index.empty() &&

@@ -22,6 +22,13 @@ inline constexpr int64_t kSerialUpdates = 16384;
 // make up for beginning a block, few enough that its cells stay in the first-level cache.
 inline constexpr int64_t kGroupUpdates = 2048;
 inline constexpr int64_t kGroupPlaces = 4096;
+// Columns are taken into a block up to so many places.
+inline constexpr int64_t kColumnPlaces = 65536;
+
+// Up to so many places an update, and updates a place, floats are added and multiplied in plain
+// float64s; [plain].
+inline constexpr int64_t kPlainPlaces = 4;
+inline constexpr int64_t kPlainUpdates = 2;
 
 // Up to this many items may go through a hash table that stays in the first-level cache.
 inline constexpr int64_t kHashedItems = 4096;
@@ -77,11 +84,12 @@ inline constexpr int64_t kTouchedBytes = 256 * 1024;
 inline constexpr int64_t kTouchedLines = 2;
 
 // Costs in nanoseconds that strategies estimate with, a worker; 2 cores of a Zen 4 class EPYC,
-// 2026-11-15. They are fitted to a grid of problems and strategies (`make tune` prints where they
-// choose badly); kFarKeyNs and kDecodeNs to the order of 2^20 sums along the first axis of
-// 8192x1024, 13 to 17 ms (block) against 8 to 12 (partition).
-inline constexpr double kCallNs = 100;
-inline constexpr double kRegionNs = 4000;
+// 2026-11-15. Those that are no constants `sow tune` measures anew (transfer/plan/tuning_file.h).
+// They are fitted to a grid of problems and strategies (`make tune` prints where they choose
+// badly); kFarKeyNs and kDecodeNs to the order of 2^20 sums along the first axis of 8192x1024, 13
+// to 17 ms (block) against 8 to 12 (partition).
+inline double kCallNs = 100;
+inline double kRegionNs = 4000;
 // What a strategy must save at least where the other way is to work alone: threads that sleep take
 // 20 to 50 us to come, those that wait 1; [team].
 inline constexpr double kTeamNs = 20000;
@@ -94,14 +102,14 @@ inline constexpr double kPlainPlaceNs = 0.2;
 inline constexpr double kFlattenNs = 1.9;
 // Single elements straight to their places; [direct].
 inline constexpr double kMoveNs = 0.6;
-inline constexpr double kDirectNs = 0.75;
+inline double kDirectNs = 0.75;
 inline constexpr double kDirectExtremeNs = 1.5;
 // Rows: 1,024 of 4 float32 maxima 5.5 us, of 64 50 us; moved 5.3 and 5.7, 4,096 of 1,024 1.1 ms.
 inline constexpr double kRowNs = 2.5;
-inline constexpr double kRowColumnNs = 0.75;
+inline double kRowColumnNs = 0.75;
 inline constexpr double kMoveRowNs = 4.5;
 inline constexpr double kMoveShortRowNs = 2.2;  // 64 bytes at most
-inline constexpr double kMoveByteNs = 0.02;
+inline double kMoveByteNs = 0.02;
 inline constexpr double kMoveFarByteNs = 0.035;
 inline constexpr double kFarKeyNs = 9;
 inline constexpr double kDecodeNs = 3;
@@ -124,15 +132,15 @@ inline constexpr CellColumnNs kNumberColumn = {0.26, 1.1};
 // Extremes and products of float64: maxima of 20,000 rows of 16 to 2,000 places 0.44 ms,
 // ordered 0.18.
 inline constexpr CellColumnNs kDoubleColumn = {1, 1.1};
-inline constexpr CellColumnNs kSumColumn = {0.8, 1.5};
+inline CellColumnNs kSumColumn = {0.8, 1.5};
 inline constexpr CellColumnNs kDoubleSumColumn = {1.6, 2};
 inline constexpr double kLastUpdateNs = 0.4;
 inline constexpr double kLastPlaceNs = 12;
-inline constexpr double kMergeNs = 6;
+inline double kMergeNs = 6;
 // Partitioning a pair, and a larger update; applying a pair to its block; a bucket; a line of the
 // destination that is prefetched; [partition].
 inline constexpr double kPartitionPairNs = 1.4;
-inline constexpr double kPartitionUpdateNs = 7;
+inline double kPartitionUpdateNs = 7;
 inline constexpr double kPartitionByteNs = 5;
 inline constexpr double kPairNs = 0.9;
 inline constexpr double kBucketNs = 400;
@@ -144,8 +152,8 @@ inline constexpr double kOrderNs = 300;
 struct RowNs {
   double row, item, byte, far_byte;
 };
-inline constexpr double kSortNs = 5;
-inline constexpr RowNs kTiledRows = {6, 3, 0.03, 0.06};
+inline double kSortNs = 5;
+inline RowNs kTiledRows = {6, 3, 0.03, 0.06};
 inline constexpr RowNs kPlainRows = {20, 5, 0.06, 0.1};
 inline constexpr double kOrderRegionNs = 1500;
 inline constexpr double kCachedBytes = 16e6;
@@ -172,11 +180,14 @@ inline constexpr double kShortPlainCellNs = 5;
 struct BlockNs {
   double update, cell;
 };
-inline constexpr BlockNs kFixedPointBlock = {0.5, 0.4};
-inline constexpr BlockNs kTwoWordBlock = {0.8, 1.0};
+inline BlockNs kFixedPointBlock = {0.5, 0.4};
+inline BlockNs kTwoWordBlock = {0.8, 1.0};
 inline constexpr BlockNs kAccumulatorBlock = {3.4, 2.0};
-inline constexpr BlockNs kNumberBlock = {0.85, 2.5};
+inline BlockNs kNumberBlock = {0.85, 2.5};
 inline constexpr BlockNs kFloatExtremeBlock = {0.65, 0.3};
+// Plain float64s, one and two a place.
+inline BlockNs kPlainBlock = {0.9, 0.3};
+inline BlockNs kPlainPairBlock = {1.5, 0.5};
 // Sums of integers that take the old values in, which nobody counts.
 inline constexpr BlockNs kUncountedBlock = {0.6, 0.3};
 // Those of integers are counted.

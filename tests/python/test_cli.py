@@ -1,4 +1,4 @@
-"""The command `sow`: info, explain, demo, bench."""
+"""The command `sow`: info, explain, demo, bench, tune."""
 
 import json
 import os
@@ -27,6 +27,39 @@ def test_info():
 
 def test_info_shows_the_forced_instruction_set():
     assert "instructions  portable" in run("info", SOW_ISA="portable").stdout
+
+
+def test_tune_writes_a_file_that_is_read(tmp_path):
+    file = tmp_path / "folder" / "costs.txt"
+    done = run("tune", "--out", str(file))
+    assert done.returncode == 0 and str(file) in done.stdout
+    lines = file.read_text().splitlines()
+    assert lines[0].startswith("sow tuning 1 ") and len(lines) > 10
+    assert all(float(line.split()[1]) > 0 for line in lines[1:])
+    arguments = ("explain", "index_add_", "1000", "0", "1000", "1000")
+    assert run(*arguments, SOW_TUNING=str(file)).stderr == run(*arguments, SOW_TUNING="").stderr
+
+
+def test_a_bad_tuning_file_is_refused_or_left_out(tmp_path):
+    call = "import numpy as np, sow; print(sow.index_add(np.zeros(3), 0, np.array([1]), np.ones(1)))"
+    folder = tmp_path / "sow"
+    folder.mkdir()
+    level = "portable"
+    file = folder / f"tuning-{level}.txt"
+    file.write_text(f"sow tuning 1 {level}\ndirect 1\nspeed 7\n")
+
+    def ask(**environment):
+        own = {name: value for name, value in os.environ.items() if name != "SOW_TUNING"}
+        return subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=120,
+                              env={**own, "SOW_ISA": level, **environment})
+
+    named = ask(SOW_TUNING=str(file))
+    assert named.returncode == 1 and "line 3: there is no cost 'speed'" in named.stderr
+    missing = ask(SOW_TUNING=str(tmp_path / "nothing.txt"))
+    assert missing.returncode == 1 and "cannot be read" in missing.stderr
+    found = ask(XDG_CONFIG_HOME=str(tmp_path))
+    assert found.returncode == 0 and found.stdout == "[0. 1. 0.]\n" and "no cost 'speed'" in found.stderr
+    assert ask(SOW_TUNING="").stderr == ""
 
 
 def test_demo():

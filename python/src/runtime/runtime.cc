@@ -98,6 +98,13 @@ void bind_runtime(nb::module_& module) {
   set_interrupt_look(look_for_signals);
   module.def("_version", [] { return nb::str(version()); });
   module.def("_instruction_set", [] { return nb::str(instruction_set()); });
+  module.def(
+      "_tune",
+      [](const std::string& path) {
+        const nb::gil_scoped_release unlocked;
+        return tune(path);
+      },
+      "path"_a);  // behind the command `sow tune`
   module.def("get_num_threads", get_num_threads,
              "How many threads an operation may use.\n\n>>> sow.get_num_threads() >= 1\nTrue");
   module.def(

@@ -24,7 +24,7 @@
 // | bounded sums                  | a float64 and a bound on   | conclusive when the bound leaves |
 // | (cpu/sum/bounded_sum)         | all roundings              | one rounding; any exponents      |
 // | one float64 per place         | a float64                  | no addition rounds: all terms    |
-// | (cpu/sum/float64_sum)         |                            | are multiples of one bit and     |
+// | (cpu/sum/float64_fold)        |                            | are multiples of one bit and     |
 // |                               |                            | sums stay below 2^53 of it, or   |
 // |                               |                            | is_exact_sum() of each           |
 // | spread of exponents           | one float64 per column of  | so few terms, so near to each    |

@@ -30,7 +30,9 @@ struct Layout {
   std::optional<Canonical> grouped;
   OffsetIds places;
   Way way;
+  bool plain;  // tried in plain float64s first
   bool hashed;
+  int64_t most;   // updates that one place may meet
   int64_t cells;  // per worker
   int64_t touched;
   int width;  // columns at a time
@@ -46,7 +48,8 @@ Layout layout_of(const Transfer& t, const Canonical& ungrouped, int threads) {
   Layout layout;
   layout.kernels = fold_kernels(t.dtype, t.reduce);
   layout.places = item_places(t);
-  layout.groups = OuterGroups(t, ungrouped, layout.places);
+  layout.most = ungrouped.item_count;
+  layout.groups = OuterGroups(t, ungrouped, layout.places, threads);
   if (layout.groups.any()) {
     layout.places = layout.groups.places(t, ungrouped);
     layout.grouped = layout.groups.grouped(ungrouped);
@@ -65,9 +68,14 @@ Layout layout_of(const Transfer& t, const Canonical& ungrouped, int threads) {
   const int64_t runs = (layout.tasks + layout.workers - 1) / layout.workers;
   layout.hashed =
       c.item_count <= tuning::kHashedItems && places > tuning::kHashedPlaces * c.item_count * runs;
-  layout.way = layout.hashed || layout.width > 1               ? Way::mapped
-               : places > tuning::kSparsePlaces * c.item_count ? Way::sparse
-                                                               : Way::block;
+  layout.plain = layout.width == 1 && folds_plainly(t, *layout.kernels) &&
+                 c.item_count <= tuning::kPlainUpdates * places &&
+                 places <= tuning::kPlainPlaces * c.item_count &&
+                 IdReader::is_plain(t, c, layout.places);
+  const int64_t sparse = layout.plain ? tuning::kPlainPlaces : tuning::kSparsePlaces;
+  layout.way = layout.hashed || layout.width > 1 ? Way::mapped
+               : places > sparse * c.item_count  ? Way::sparse
+                                                 : Way::block;
   layout.cells = layout.hashed ? layout.touched : places;
   return layout;
 }
@@ -80,9 +88,17 @@ class Worker {
         transfer_(t),
         canonical_(layout.canonical(ungrouped)) {
     const Canonical& c = canonical_;
-    if (layout.way == Way::block)
+    if (layout.way == Way::block) {
+      Carver plain = carver;  // either is in use: both lie in the same memory
+      if (layout.plain) {
+        plain_ = plain.take<double>(layout.cells * kernels_.plain.words);
+        ids_ = plain.take<uint32_t>(c.item_count);
+      }
       block_.emplace(kernels_, fixed_point_kernels(t.dtype, t.reduce), layout.cells, c.item_count,
                      carver);
+      if (plain.used() > carver.used())
+        carver.take<char>(static_cast<int64_t>(plain.used() - carver.used()));
+    }
     if (layout.way == Way::sparse) {
       unique_.emplace(UniqueFold::for_each_of(kernels_, layout.cells, c.item_count,
                                               IdReader::is_plain(t, c, layout.places), carver));
@@ -162,6 +178,13 @@ class Worker {
 
   bool run_block(const PlaceRange& block, const OuterBase& base, int64_t task, IdReader& reader) {
     const int64_t items = part_of(canonical_.item_count, task);
+    if (plain_ != nullptr && plain_misses_ < kPlainMisses) {
+      if (!reader.ids_of(base, items, ids_)) return false;
+      const bool done = kernels_.plain.fold(block, part_of(layout_.cells, task), layout_.most,
+                                            plain_, ids_, reader.values_of(base), items);
+      plain_misses_ = done ? 0 : plain_misses_ + 1;
+      if (done) return true;
+    }
     bool good = true;
     block_->open(block, part_of(layout_.cells, task), block.include_self);
     block_->add(reader.keys_of(base), 0, items, [&](int64_t first, int64_t last, auto&& f) {
@@ -197,6 +220,9 @@ class Worker {
     });
   }
 
+  // So many blocks in a row that were not exact, and nobody tries again.
+  static constexpr int kPlainMisses = 4;
+
   const Layout& layout_;
   const FoldKernels& kernels_;
   const Transfer& transfer_;
@@ -205,6 +231,9 @@ class Worker {
   std::optional<UniqueFold> unique_;
   std::optional<CellMap> map_;
   std::optional<CellFold> cells_;
+  double* plain_ = nullptr;
+  uint32_t* ids_ = nullptr;
+  int plain_misses_ = 0;
 };
 
 size_t worker_bytes(const Transfer& t, const Canonical& c, const Layout& layout) {
@@ -233,6 +262,11 @@ double task_ns(const Transfer& t, const Canonical& ungrouped, const Layout& layo
   const FoldKernels& kernels = *layout.kernels;
   const double items = static_cast<double>(c.item_count), cells = static_cast<double>(layout.cells);
   if (layout.way == Way::block) {
+    if (layout.plain) {
+      const int words = kernels.plain.words;
+      const tuning::BlockNs& ns = words == 1 ? tuning::kPlainBlock : tuning::kPlainPairBlock;
+      return items * (ns.update + tuning::miss_ns(8 * cells * words)) + cells * ns.cell;
+    }
     const FixedPointKernels* fixed_point = fixed_point_kernels(t.dtype, t.reduce);
     const tuning::BlockNs ns = block_ns(kernels, fixed_point, items / cells, t.include_self);
     return items * (ns.update + tuning::miss_ns(cells * cell_bytes(kernels, fixed_point))) +

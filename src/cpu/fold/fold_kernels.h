@@ -209,6 +209,15 @@ struct RowKernels {
   void (*join_chunks)(const RowJob&, int64_t segment, char* partials, int64_t chunks);
 };
 
+// Sums and products in plain float64s, so many per place of a block (sum/float64_fold.h); null
+// where there is no such way. No place meets more than `most` updates. False, with nothing written:
+// it has to be done otherwise, as products without the old values always have.
+struct PlainKernels {
+  int words;
+  bool (*fold)(const PlaceRange&, int64_t places, int64_t most, double* memory,
+               const uint32_t* cells, const char* values, int64_t count);
+};
+
 // All loops of one type and reduction, by who calls them.
 struct FoldKernels {
   int value_size;
@@ -220,10 +229,7 @@ struct FoldKernels {
 
   // Negates `count` values in place.
   void (*negate)(char* values, int64_t count);
-  // Sums in one float64 per place of a block (sum/float64_sum.h), where there is such a way, else
-  // null. False, with nothing written, if something may not be exact.
-  bool (*sum_in_float64)(const PlaceRange&, int64_t places, double* sums, const uint32_t* cells,
-                         const char* values, int64_t count);
+  PlainKernels plain;
   ApplyKernels apply;
   ExtremeKernels extremes;
   BlockKernels block;

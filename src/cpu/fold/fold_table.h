@@ -4,7 +4,7 @@
 #include "cpu/fold/product_block.h"
 #include "cpu/fold/unique_kernels.h"
 #include "cpu/rows/row_chunks.h"
-#include "cpu/sum/float64_sum.h"
+#include "cpu/sum/float64_fold.h"
 
 namespace sow::detail {
 
@@ -51,8 +51,8 @@ const FoldKernels* kernels_of() {
     k.cell.add = Cell::accumulate;
     k.cell.finish = Cell::finish;
     k.block.merge = Cell::merge;
-    if constexpr (is_float_element<T> && sizeof(T) < sizeof(double) && R == Reduce::add) {
-      k.sum_in_float64 = Float64Sum<T>::run;
+    if constexpr (is_float_element<T> && (R == Reduce::add || R == Reduce::mul)) {
+      k.plain = {Float64Fold<T, R>::kWords, Float64Fold<T, R>::run};
     }
     if constexpr (may_be_inconclusive<T, R>) {
       k.long_size = sizeof(typename A::Long);

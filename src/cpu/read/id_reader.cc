@@ -7,17 +7,31 @@ namespace sow::detail {
 
 namespace {
 
+// Items of the last axis that share a key, and nothing else.
+int64_t columns_of(const Canonical& c) {
+  if (c.items.size() < 2) return 1;
+  const Axis& last = c.items.back();
+  const bool shared =
+      last.size == IdReader::kColumns && !last.index.empty() && last.index[0] == 0 && last.dst == 1;
+  return shared ? last.size : 1;
+}
+
 // Keys that lie one after the other, in runs long enough to be worth a call, and places that are
 // found from them by multiplying.
 bool is_one_run(const Transfer& t, const Canonical& c, const OffsetIds& places) {
   constexpr int64_t kShortest = 4;
   const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
   if (!checked || t.dst_index.size() != 1 || !t.src_index.empty() || c.items.empty()) return false;
-  if (c.items.size() > 1 && c.items.back().size < kShortest) return false;
-  for (const Axis& axis : c.items) {
+  Axes keyed = c.items;
+  if (columns_of(c) > 1) {
+    if (places.step() != 1) return false;
+    keyed.pop_back();
+  }
+  if (keyed.size() > 1 && keyed.back().size < kShortest) return false;
+  for (const Axis& axis : keyed) {
     if (axis.dst < 0) return false;
   }
-  return is_dense_index(c.items) && t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 &&
+  return is_dense_index(keyed) && t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 &&
          places.count() <= UINT32_MAX;
 }
 
@@ -40,6 +54,7 @@ IdReader::IdReader(const Transfer& t, const Canonical& c, const FoldKernels& ker
       kernels_(kernels),
       places_(places),
       reader_(t, c, kernels),
+      columns_(columns_of(c)),
       decodes_(is_one_run(t, c, places)),
       plain_(is_plain(t, c, places)) {}
 
@@ -55,8 +70,9 @@ bool IdReader::can_check(const Transfer& t, const Canonical& c, const OffsetIds&
 
 bool IdReader::good_keys(const OuterBase& base, int64_t first, int64_t last) const {
   const IndexOperand& index = transfer_.dst_index[0];
-  return with_keys(index, base.index[0] + first, [&](const auto* keys) {
-    return keys_in_range(keys, last - first, index.extent);
+  const int64_t begin = first / columns_, end = (last + columns_ - 1) / columns_;
+  return with_keys(index, base.index[0] + begin, [&](const auto* keys) {
+    return keys_in_range(keys, end - begin, index.extent);
   });
 }
 
@@ -74,9 +90,34 @@ KeyedValues IdReader::keys_of(const OuterBase& base) const {
 
 bool IdReader::decode(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const {
   if (!checks_out(base, first, first + count)) return false;
+  if (columns_ > 1) {
+    spread_columns(base, first, count, out);
+    return true;
+  }
   with_keys(transfer_.dst_index[0], base.index[0] + first,
             [&](const auto* keys) { place_runs(keys, first, count, out); });
   return true;
+}
+
+void IdReader::spread_columns(const OuterBase& base, int64_t first, int64_t count,
+                              uint32_t* out) const {
+  static_assert(kColumns == 2);
+  constexpr int64_t kSome = 128;
+  uint32_t ids[kSome];
+  const int64_t past = first + count;
+  for (int64_t key = first / 2; 2 * key < past; key += kSome) {
+    const int64_t some = std::min(kSome, (past + 1) / 2 - key);
+    with_keys(transfer_.dst_index[0], base.index[0] + key,
+              [&](const auto* keys) { place_runs(keys, key, some, ids); });
+    int64_t begin = 0, end = some;
+    if (2 * key < first) out[0] = ids[begin++] + 1;
+    if (2 * (key + some) > past) out[past - 1 - first] = ids[--end];
+    uint32_t* const to = out + 2 * (key + begin) - first;
+    for (int64_t i = begin; i < end; ++i) {
+      to[2 * (i - begin)] = ids[i];
+      to[2 * (i - begin) + 1] = ids[i] + 1;
+    }
+  }
 }
 
 template <class K>

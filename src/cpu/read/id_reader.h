@@ -15,6 +15,9 @@ inline constexpr int64_t kRunItems = 4096;
 
 class IdReader {
  public:
+  // Of a last axis on which the index does not depend, as the parts of complex numbers are.
+  static constexpr int64_t kColumns = 2;
+
   IdReader(const Transfer& transfer, const Canonical& canonical, const FoldKernels& kernels,
            const OffsetIds& places);
 
@@ -73,7 +76,7 @@ class IdReader {
   // Where keys and values are one run each: calls f(keys, int64_keys, run, values, count) for parts
   // of the items, whose ids are those that place_keys would give; nothing is checked. False: f said
   // so.
-  bool has_runs() const { return plain_; }
+  bool has_runs() const { return plain_ && columns_ == 1; }
   template <class F>
   bool read_runs(const OuterBase& base, int64_t first, int64_t last, F&& f) const {
     const IndexOperand& index = transfer_.dst_index[0];
@@ -122,11 +125,12 @@ class IdReader {
     return true;
   }
   bool decode(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const;
+  void spread_columns(const OuterBase& base, int64_t first, int64_t count, uint32_t* out) const;
   template <class K>
   void place_runs(const K* keys, int64_t first, int64_t count, uint32_t* out) const;
   const char* key_at(const OuterBase& base, int64_t item) const {
     const IndexOperand& index = transfer_.dst_index[0];
-    return index.data + (base.index[0] + item) * (index.dtype == DType::int32 ? 4 : 8);
+    return index.data + (base.index[0] + item / columns_) * (index.dtype == DType::int32 ? 4 : 8);
   }
   // Calls f(run, first, count) for items whose places one run of keys tells.
   template <class F>
@@ -145,8 +149,9 @@ class IdReader {
   const FoldKernels& kernels_;
   const OffsetIds& places_;
   UpdateReader reader_;
-  bool decodes_;  // one run of keys, none of them dropped or clipped: ids need no offsets
-  bool plain_;    // and the values are one run too
+  int64_t columns_;  // items that share a key
+  bool decodes_;     // one run of keys, none of them dropped or clipped: ids need no offsets
+  bool plain_;       // and the values are one run too
   bool checks_ = false;
   const char* to_prefetch_ = nullptr;
   uint32_t ids_[kTileItems];
@@ -155,24 +160,25 @@ class IdReader {
 template <class F>
 void IdReader::each_run(int64_t first, int64_t count, F&& f) const {
   const IndexOperand& index = transfer_.dst_index[0];
-  const Axis& inner = canonical_.items.back();
+  const size_t axes = canonical_.items.size() - (columns_ > 1 ? 1 : 0);
+  const Axis& inner = canonical_.items[axes - 1];
   KeyRun run;
   run.extent = static_cast<uint32_t>(index.extent);
   run.scale = static_cast<uint32_t>(index.scale / places_.step());
   run.walk = static_cast<uint32_t>(inner.dst / places_.step());
   run.first = 0;
-  if (canonical_.items.size() == 1 && run.scale == 1 && run.walk == 0) return f(run, first, count);
+  if (axes == 1 && run.scale == 1 && run.walk == 0) return f(run, first, count);
   // Where the run of the innermost axis begins; then one run after the other, with carries.
-  Dims coordinates(canonical_.items.size(), 0);
+  Dims coordinates(axes, 0);
   int64_t rest = first, dst = 0;
-  for (size_t i = canonical_.items.size(); i-- > 0;) {
+  for (size_t i = axes; i-- > 0;) {
     const Axis& axis = canonical_.items[i];
     coordinates[i] = i == 0 ? rest : rest % axis.size;
     rest /= axis.size;
     dst += coordinates[i] * axis.dst;
   }
   for (int64_t done = 0; done < count;) {
-    size_t last = canonical_.items.size() - 1;
+    size_t last = axes - 1;
     const int64_t some = std::min(inner.size - coordinates[last], count - done);
     run.first = static_cast<uint32_t>(places_.step() == 1 ? dst : dst / places_.step());
     f(run, first + done, some);
