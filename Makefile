@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The front door: `make` alone says what there is. The work is done by CMake and by scripts/.
 .DEFAULT_GOAL := help
 .PHONY: help demo build python test test-long bench bench-quick bench-strategies tune wheel docs peers format lint clean test-gpu test-jax bench-gpu tune-gpu

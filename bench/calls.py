@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small calls from Python: sow on NumPy's arrays and on torch's, torch and NumPy on their own.
 
     python bench/calls.py [elements ...] [--only NAME]

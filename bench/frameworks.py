@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside PyTorch, JAX and Paddle beside their own operations: small calls, and forward with backward.
 
     python bench/frameworks.py [--device cuda] [--only torch jax paddle]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays larger than memory: a memmap of 6 GiB under a control group of 1 GiB, beside np.add.at and sort-and-fold.
 
     python bench/past_memory.py FOLDER [--gib 6] [--limit 1] [--updates 100000000] [--peers 10000000] [--only NAME ...]

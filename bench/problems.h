@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Problems that the benchmarks run: arrays of one scatter, and the grid over which plans are
 // judged.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs against eager calls: a short chain on few elements, and passes over many.
 
 python bench/programs.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Odd shapes between the rows of the race, sow beside PyTorch in one process: the quick look before `make bench`.
 
 One thread unless asked otherwise. Each call is timed alone, the two taking turns; the least time counts, which other work on

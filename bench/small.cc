@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that cost more than their work: a hundred elements, from C++.
 #include <benchmark/benchmark.h>
 

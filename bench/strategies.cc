@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every strategy on every problem of the grid, forced, and what the planner takes by itself.
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures what the planner reckons with into a file, as `sow tune` does; then asks, over a grid of
 // problems, how much slower the planner's choice is than the best strategy.
 #include <cstdio>

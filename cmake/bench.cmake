@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One program for each file of bench/.
 find_package(benchmark REQUIRED)
 

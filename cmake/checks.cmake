@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Checks that are no GoogleTest: headers, flags, installation, examples, other CPUs, device code.
 
 # Every public header compiles alone, and none of them brings OpenMP to its users.

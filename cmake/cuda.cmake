@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA backend: a library of its own beside libsow.so, which loads it when a device is asked for.
 # One build serves machines with and without GPUs.
 #   SOW_CUDA                    ON, OFF, or AUTO: where nvcc is found

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One program for each file of examples/, built against the library as a user's would be.
 file(GLOB examples CONFIGURE_DEPENDS examples/*.cc)
 add_custom_target(examples)

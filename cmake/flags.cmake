@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What every file is compiled with, and what no build of sow may be compiled with.
 
 # Exact sums are exact only while each operation rounds as IEEE 754 says.

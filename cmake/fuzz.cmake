@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One libFuzzer program for each tests/fuzz/*_fuzz.cc, run for SOW_FUZZ_SECONDS (30) by ctest.
 # One seed (SOW_FUZZ_SEED; 0 draws one) keeps `make test` the same from run to run; test-long draws.
 # The corpus it gathers stays in the build folder; tests/fuzz/corpus/<name> holds first inputs, where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` leaves: headers, the libraries, find_package(sow) and pkg-config. The component
 # `sow` is all of it but the static library, which is `static` where there is a shared one too.
 include(CMakePackageConfigHelpers)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The library: every source compiled once, then linked as the shared library that users get and as
 # a static one, for users too and, with all internals in reach, for tests and benchmarks.
 if(APPLE AND NOT OpenMP_ROOT AND NOT DEFINED ENV{OpenMP_ROOT})  # Homebrew keeps it out of the way

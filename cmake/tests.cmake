@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The tests, as ctest sees them. Label `unit`: GoogleTest programs. Label `check`: whatever else must
 # hold (headers, installation, examples, other CPUs, nvcc). Label `fuzz`: bounded libFuzzer runs.
 find_package(GTest REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sphinx's settings for the documentation site; `make docs` builds it (docs/site/build.py prepares the pages)."""
 
 project = "sow"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // diagonal_scatter: embeds a tensor along a diagonal of another.
 #include <cstdlib>
 #include <iostream>

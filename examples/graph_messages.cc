@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Message passing in a graph: every edge carries its source's features to its target, and every
 // node reduces what arrives.
 #include <cstdlib>

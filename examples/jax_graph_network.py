@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph network trained in JAX with sow inside: messages along edges are gathered, weighted and summed exactly,
 under jit and grad, so that two trainings end with the same bits."""
 

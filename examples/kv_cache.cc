@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A KV cache: each sequence of a batch writes its newest key at its own position, in place.
 #include <cstdlib>
 #include <iostream>

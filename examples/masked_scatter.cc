@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // masked_scatter: the trues of a mask take the elements of a value, one after the other.
 #include <cstdlib>
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model that reads pictures: the vectors of image patches replace placeholder tokens in a text.
 #include <cstdlib>
 #include <iostream>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paddle's dynamic graphs with sow inside: a layer whose output takes masked values, trained in place and out
 of place, reductions along an axis with gradients, scalars into indexed places, and a diagonal."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paddle's static programs with sow inside: a layer trained through masked_scatter with unknown extents, and
 reductions along an axis. sow.paddle.build() compiles an operator for this Paddle the first time."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // put_along_axis: values meet in chosen places of an array, and a reduction says what becomes of
 // them.
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter_: writes a scalar or a tensor where an index says, along one dimension.
 #include <cstdlib>
 #include <iostream>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A static graph: a training step is built once, compiled once and run for batches of any size."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph network trained in PyTorch with sow: the same weights, bit for bit, every time.
 
 Messages of neighbours meet in their nodes by sow.index_add and sow.index_reduce, which torch records

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image tokens merged into text embeddings in PyTorch: by sow's name, compiled, and under torch's own.
 
 Multimodal models write the embeddings of an image into the places of its tokens. The first model calls

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of transformers that merges image tokens, unchanged: trained with torch's kernels and with sow's.
 
 A LLaVA of two small layers with random weights: nothing is downloaded. Its forward writes the features of the

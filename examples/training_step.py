@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training step: a linear layer, masked_scatter into its output, a loss, gradients, an update."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where tests draw their choices from: a seed, or the bytes that a fuzzer made up.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bytes of the pool a call holds at most.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random calls of the public operations, right and wrong ones alike, from a seed or a fuzzer's
 // bytes. A call runs twice, as planned and through the reference strategy: same bits or same error.
 #pragma once

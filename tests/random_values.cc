@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random elements, built from their bits so that the arithmetic under test has no part in them.
 #include "random_values.h"
 

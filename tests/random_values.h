@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random elements of any type, of the kinds that break arithmetic: wide exponents, ties, NaN
 // payloads, signed zeros, subnormals.
 #pragma once

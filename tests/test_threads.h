@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of a test: what one of them throws fails the test instead of ending the process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times the cases of docs/performance.md's GPU table on device 0, with every strategy that supports
 // each: median of CUDA events, the goal, and the fraction of a copy's bandwidth that the floor
 // makes.

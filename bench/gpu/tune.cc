@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fits the numbers of the CUDA cost model on this machine's GPU: runs every strategy over a grid of
 // problems, prints what a call and an update of each cost, and lists the problems where the
 // planner's choice is more than a quarter slower than the best.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command: sow bench, make bench, make bench-quick; or python -m race from bench/."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the grid says: how far ahead by shape, type, reduction, size, index and threads, and the list of what is behind."""
 
 from __future__ import annotations

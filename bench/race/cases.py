@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is raced, as plain data: every row of the table, and how time grows along one line at a time."""
 
 from __future__ import annotations

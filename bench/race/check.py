@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether results are right before they are timed: peers within rounding, sow exactly."""
 
 from __future__ import annotations

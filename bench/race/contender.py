@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parent's end of a contender: starts its process, hands it turns, and starts it again if it dies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of a case: made once by the parent, read by every worker into memory of its own."""
 
 from __future__ import annotations

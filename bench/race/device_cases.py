@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is raced on a GPU: the rows that have goals there, in milliseconds on an NVIDIA H200."""
 
 from __future__ import annotations

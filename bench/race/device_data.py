@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays of a case on a GPU: drawn there by PyTorch in every process, the same in each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations by group, by segment, on keys and along edges: what each library offers for them.
 
 `case.reduce` names the operation. Floors count what any way has to read and write once.

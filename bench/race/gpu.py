@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker's place on a GPU: arrays drawn there, CUDA events as the clock, checks on the device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid: operation x reduction x type x size x width x axis x index x threads, as plain data like the rows of the table.
 
 Every shape is met in every size. At each of them one thing at a time is changed from the middle of the grid (sums of

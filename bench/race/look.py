@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the command `sow` speaks: the same rows of name and value, the same colours, wherever it prints."""
 
 from __future__ import annotations

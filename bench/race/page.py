@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of a run: one file that needs no network, for desktops and phones, light and dark; tables that sort."""
 
 from __future__ import annotations

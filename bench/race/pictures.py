@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of a run by matplotlib, which only development needs: one style, for light and dark, values on hover.
 
 Colours are named by placeholders that the finished SVG has as variables, with a set for each scheme of the reader.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run on paper: JSON for machines, Markdown for documents, and a page of pictures that needs no network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs cases: every contender prepares and is checked, then they take turns, round after round."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a run, in plain text, Markdown or with colours where rich is there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One way of saying a case in one library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A contender's process: reads one order a line, answers one line, and sleeps in between."""
 
 from __future__ import annotations

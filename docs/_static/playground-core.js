@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a scatter does, in exact arithmetic: the contract of sow for small arrays. The page that uses it checks it
 // against results that sow itself computed when the documentation was built (playground-tables.js).
 "use strict";

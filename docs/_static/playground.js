@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The playground's page: reads what is typed, shows where each value goes, step by step, and the code for it.
 "use strict";
 (() => {

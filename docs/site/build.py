@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the documentation site: python docs/site/build.py FOLDER (make docs: build/site).
 
 The pages of docs/ are copied beside the folder, the references, notebooks and sources of the examples are written there

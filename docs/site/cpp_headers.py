@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the public headers: every public name with its declaration and the sentence that stands beside it.
 
 A small reader instead of a large tool: the headers are plain, and what it does not understand is an error. A sentence

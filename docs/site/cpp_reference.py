@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages of the C++ reference, one for each public header."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of the gallery: python docs/site/gallery.py. What they show is what sow computes.
 
 Each is a small scatter: the source above, the destination below, an arrow for every value that travels.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the notebooks and makes pages of them: python docs/site/notebooks.py [NAME...] writes their outputs anew.
 
 A notebook is run cell by cell in this process: what it prints, the value of a cell's last line and the figures it draws

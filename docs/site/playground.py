@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables for the playground: calls and what sow makes of them, for the page to check itself against when it is opened."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages of the Python reference, read off the docstrings of the installed package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of the race read back from the tables of the documentation: python docs/site/race_tables.py draws its pictures anew.
 
 So a picture never says anything but the table beside it. Goals come from the cases, times and floors from the table.

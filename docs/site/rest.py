@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pieces of reStructuredText for the reference pages."""
 
 from __future__ import annotations

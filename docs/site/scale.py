@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model of docs/scale.md on paper, and its picture: python docs/site/scale.py. Every piece was measured or says that it is assumed."""
 
 from __future__ import annotations

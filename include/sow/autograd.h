@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients: reverse mode over everything the library does, to any order (docs/gradients.md).
 //
 //   Tensor w = Tensor::of({1.0f, 2.0f}).set_requires_grad();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA devices: whether there are any, their streams, and when errors are told.
 //
 // The backend is a library of its own, loaded when first asked for. Calls on CUDA tensors return

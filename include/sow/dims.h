@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A short list of extents or strides that lives without the heap up to rank 6.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Destinations cut by rows over several processes, with the bits of one: what travels, and over
 // what.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DLPack both ways: arrays of other libraries as tensors, tensors as arrays of other libraries,
 // without a copy. Works next to any version of <dlpack/dlpack.h>, and without it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The element types of the library, and scalars that take one of them.
 #pragma once
 

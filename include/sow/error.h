@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one exception of the library: what went wrong, in words, with a kind a program can test.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Marks what the shared library shows to its users; everything else in it is hidden.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations by group and by segment, counting, and messages along edges. An index names the group
 // of each slice of a source; without `size` the number of groups is the largest index plus one,
 // which reads the data (and cannot be had in a program).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two 16-bit floating types, and the one routine that rounds an integer mantissa to a binary
 // format.
 #pragma once

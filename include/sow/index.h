@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An index tensor with what is known about it: the bounds policy, and, once held, its order.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Giving up a call that runs for long: for bindings to languages whose users press Ctrl-C.
 #pragma once
 

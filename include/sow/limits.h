@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds on what a call works on at a time, for whoever has to share memory or a cache. No result
 // depends on them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few elementwise operations that gradients and small models need, with NumPy's broadcasting.
 // Operands have one type; a scalar takes the tensor's. Integers wrap; on bool add is "or" and mul
 // "and".

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that the library holds: results, workspace, and freed blocks kept for the next caller.
 #pragma once
 

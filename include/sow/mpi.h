@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exchange over MPI. A header alone, so that the library does not depend on any MPI: include it in
 // a program that links one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation of the library. The rules are in docs/semantics.md; each function throws
 // sow::Error before it writes anything. `op` returns a fresh result; `op_` writes into its first
 // argument and returns it. Arguments have the names of the library a function comes from, in C++

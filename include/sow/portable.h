@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What host and device code share: the mark for functions of both, and the two bit operations that
 // the standard library offers to the host alone.
 #pragma once

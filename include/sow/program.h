@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs: the functions of the library, given symbolic tensors, build a graph that is planned
 // once for each set of shapes and run many times (docs/programs.md).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many threads and which instructions the library may use.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tensor: a strided view of memory that it may own. Copying one copies the handle, not the data.
 #pragma once
 

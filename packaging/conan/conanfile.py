@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Conan recipe of the C++ library: `conan create packaging/conan -s compiler.cppstd=20` from a clone.
 
 The shared library by default; -o "sow/*:shared=False" for the static one, -o "sow/*:cuda=True" for the CUDA backend.

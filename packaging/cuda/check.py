@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks an installed sow for its CUDA backend: it must be found, whether or not there is a device."""
 
 import sow

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handler behind every operation of sow inside of a JAX program or an operator of Paddle: runs
 // a saved program of sow on their buffers. One function for all operations, gradients and batches.
 #include <dlfcn.h>

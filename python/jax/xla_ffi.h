@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of XLA's foreign function interface that a handler without state touches, declared by
 // ourselves: these structures and these two entries of the table have not moved since jax 0.4.31,
 // while XLA's own headers tie a library to the versions they came with.

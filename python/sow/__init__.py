@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every scatter, on every array, at memory speed, the same bits every time.
 
 A scatter writes a source into chosen places of a destination and says what happens where several

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `sow`, also as `python -m sow`: info, explain, demo, bench, tune."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients: switching recording off, gradients of chosen inputs, and vjp for arrays of any library."""
 
 from __future__ import annotations

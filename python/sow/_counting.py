@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counting with edges and keys: histogram, histogramdd and unique."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sow demo`: each operation with a picture of the array before and after it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of sow as values, for frameworks that build graphs: an operation with holes for its arrays, the
 derivatives of it to any order, and the program of sow that computes each of them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sow explain`: the plan of an operation on shapes given on the command line."""
 
 import argparse

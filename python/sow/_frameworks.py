@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one table that sow.torch, sow.jax and sow.paddle are derived from, and how calls reach them.
 
 A call whose arrays another library must see (they require a gradient, are traced, fake or static)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells torch's compiler about sow's functions as soon as both are there, and not before.
 
 torch._dynamo is imported when the first function is compiled. It must know by then that calls of sow

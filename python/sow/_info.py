@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sow info`: the machine, and the array libraries that are there."""
 
 import importlib.metadata

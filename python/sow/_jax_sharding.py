@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How calls of sow inside of JAX may be split over devices: along dimensions that no index addresses.
 
 Each dimension of each operand and result gets a name; dimensions of the same name go together. Those that are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operator that static programs of Paddle call sow by: runs a saved program on Paddle's
 // tensors, forward and backward. sow.paddle.build() compiles it for the Paddle that is installed.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where pickled tensors and programs come back to life, and how functions are found again: by their names."""
 
 import copyreg

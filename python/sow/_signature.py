@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real signatures of the compiled functions, for inspect, IPython and editors."""
 
 from __future__ import annotations

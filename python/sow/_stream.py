@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Updates that come in many calls, folded as if they had come in one: exact, in bounded memory, into any array with slices.
 
 What was given is kept as updates, sorted into tiles of the destination. Where that becomes too much, those of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Thread limits that end with a block."""
 
 from __future__ import annotations

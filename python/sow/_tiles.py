@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much of each axis is worked on at a time, for a block of code."""
 
 from __future__ import annotations

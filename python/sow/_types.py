@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The types in the signatures of sow."""
 
 from collections.abc import Sequence

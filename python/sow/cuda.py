@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUDA devices: whether there are any, and when the errors of their calls are told.
 
 A call on a GPU returns before the device has done the work. A bad index writes nothing, and its error is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside of JAX programs: jit, grad, vmap, scan, shard_map, checkpoint and export.
 
 Nothing has to be called here: the plain functions of sow, given a tracer, come here by themselves.

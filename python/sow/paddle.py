@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside of Paddle: dynamic graphs with gradients, static programs, and Paddle's own functions.
 
 The plain functions of sow come here by themselves where a tensor wants a gradient or is a value of a

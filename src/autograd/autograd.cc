@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public face of gradients: what tensors can be asked, grad() and vjp().
 #include "sow/autograd.h"
 

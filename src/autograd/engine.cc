@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks the graph backwards: calls in reverse order of recording, so that every gradient is
 // complete, and its terms were added in one fixed order, before it is used.
 #include <algorithm>

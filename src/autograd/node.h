@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph that reverse mode walks: one Node for every recorded call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records calls: what a rule will need, where gradients go, and what in-place forms must not do.
 #include "ops/hooks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads /proc for the control groups, versions 1 and 2, that this process belongs to.
 #include "core/control_groups.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control groups of this process: who they are, and how much processor time they give.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the library asks of a device. The CPU fills this table, and so does every other backend.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes and reads digits through <charconv>, where the C library would look at the locale.
 #include "core/digits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names and sizes of the element types, and scalars that become one of them.
 #include "sow/dtype.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one switch from a DType to a C++ type.
 #pragma once
 

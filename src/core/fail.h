@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an Error is thrown: one call with a sentence, so that messages read like the contract's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A vector whose first elements live inside of it: short lists cost no allocation.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the instruction level once, and lets the environment or a test choose a lower one.
 #include "core/isa.h"
 

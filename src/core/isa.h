@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which vector instructions our kernels may use on this machine, and the attributes that let them.
 #pragma once
 

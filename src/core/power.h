@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x to the power of y in float64, with one set of bits everywhere: mathematical libraries differ in
 // the last bit from machine to machine and between CPU and GPU. The logarithm and the exponential
 // are pairs of float64 with some forty bits to spare, so that the result is all but always the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fills the gaps of a sentence.
 #include "core/text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sentences with gaps: text("axis {} of size {}", 1, 5). Light to include, because every operation
 // does; digits are written in core/digits.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says which version of the library is loaded.
 #include "sow/version.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "parts": a complex sum is two real ones, so that real and imaginary parts are two
 // columns of one real Transfer, which is planned and run as any other.
 #include "cpu/strategies.h"

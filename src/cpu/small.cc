@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "small": all positions as one run of updates, where setting up anything else would cost
 // more than the work.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list of CPU strategies as an array. The planner takes the cheapest that supports a Transfer.
 #include "cpu/strategies.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions that several strategies ask about a Transfer.
 #pragma once
 

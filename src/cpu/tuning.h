@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every tuned constant of the CPU strategies. 2 cores of a Zen 4 class EPYC, 2026-11-15 and 16; a
 // [key] names the measurement in docs/lab-notebook.md, "Where the constants come from".
 #pragma once

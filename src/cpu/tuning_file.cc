@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of "name value" after one that says what they are.
 #include "transfer/plan/tuning_file.h"
 

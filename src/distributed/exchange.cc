@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Agreeing before anything is done, and counting what travels.
 #include <algorithm>
 #include <cstring>

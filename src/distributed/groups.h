@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates grouped by the place they go to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merging updates of one place before they travel or wait: exact, so that nobody can tell.
 #include <algorithm>
 #include <complex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatters and gathers on destinations that are cut by rows: keys to their owners, updates merged
 // where that pays, one call on each part.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The door every operation goes through: checks, room for the result, lowering.
 #include "core/tensor/layout.h"
 #include "core/tensor/tensor_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list of every operation.
 #include "ops/defs.h"
 #include "ops/gradients/rule_ops.h"

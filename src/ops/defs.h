@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The OpDef of every operation, for whoever meets one by name or compares a call with it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hooks through which apply() hands calls to autograd and to programs, which implement them:
 // operations know neither.
 #pragma once

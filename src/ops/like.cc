@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that take a second tensor for its shape alone.
 #include "ops/like.h"
 

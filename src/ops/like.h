@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that take a second tensor for its shape alone: what gradient rules are made of, also
 // where a program does not know its extents yet.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations as methods of Tensor: each one calls the free function of its name.
 #include "sow/ops.h"
 

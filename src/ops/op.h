@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpDef: the one definition of an operation that eager, autograd and static graph share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions by name.
 #include "core/fail.h"
 #include "sow/reduce.h"

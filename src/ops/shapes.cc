@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape rules and call builders that the families of operations share.
 #include "ops/shapes.h"
 

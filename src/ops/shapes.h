@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the operations share: shape rules on known and unknown extents, and how a call is built.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the planner's costs on this machine, by the problems that they describe.
 #include <algorithm>
 #include <chrono>

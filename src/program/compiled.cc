@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public face of compiled programs: feeds and results by name, by place, and explained.
 #include "core/fail.h"
 #include "program/run/executable.h"

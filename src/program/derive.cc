@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients in a graph: the calls backwards, each through its rule, and the graph for real shapes.
 #include "ops/like.h"
 #include "program/graph.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says what a plan does: every step, its strategy, its bytes.
 #include "core/text.h"
 #include "program/plan/plan_program.h"

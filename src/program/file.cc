@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads and replaces whole files.
 #include "program/file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole files: replaced at once or not at all, and read no further than they say they go.
 #pragma once
 

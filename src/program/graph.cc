@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds graphs: inputs, constants, recorded calls, outputs.
 #include "program/graph.h"
 

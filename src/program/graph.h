@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graph a Program builds: values, and the calls that make them, in order of recording.
 #pragma once
 

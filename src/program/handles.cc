@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A handle of a program stands for a place: an in-place form gives it a new value, writes through
 // to what it is a view of, and views of that are made again when they are next read.
 #include "program/handles.h"

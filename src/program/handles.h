@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles of a program's values: in-place forms and views mean what they mean eagerly.
 #pragma once
 

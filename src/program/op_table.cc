@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of operations that programs can be saved with.
 #include "program/op_table.h"
 

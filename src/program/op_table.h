@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a file may say about each operation: how many tensors it takes, and which reduction.
 #pragma once
 

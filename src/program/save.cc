@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saves programs and loads them again. Little-endian, sizes as 64-bit, values numbered in the order
 // inputs, constants, results.
 #include "program/save.h"

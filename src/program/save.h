@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program as bytes, without the frame (magic, version, checksum) that files have around them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints a program as a list of calls, and as a graph for Graphviz.
 #include "program/text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs in words and pictures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collapses a Transfer's dimensions to outer x items x row, and decodes index tiles.
 #include "transfer/canonical.h"
 

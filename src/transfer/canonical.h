@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Transfer's dimensions in the order kernels want: outer x items x row.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs Transfers on their device: the one way from a Transfer to its strategy.
 #include <new>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of an indexed scatter in one walk: the updates of each destination are found once,
 // and while they are in the cache they get their shares.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which type's kernels give the bits that are asked for.
 //
 // Integers of one width share their sums, products and bitwise reductions bit for bit, because all

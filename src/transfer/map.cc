@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends Maps to their device.
 #include "transfer/map.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Map: an elementwise operation as plain data.
 //
 //     for every position i of shape:   out[i]  =  op(in[0][i], in[1][i], in[2][i])

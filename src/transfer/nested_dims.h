@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nested dimensions that several operands walk together, coalesced where all of them allow it.
 #pragma once
 

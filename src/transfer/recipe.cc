@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recipes: the Transfers of one call, with holes where the addresses of its arrays were.
 #include "sow/detail/recipe.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which Recorder and which Watcher this thread has.
 #include "transfer/recorder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Recorder takes note of Transfers and Maps instead of letting them run: how a program is
 // planned. A Watcher takes note of what does run: how a recipe is made.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference executor: the executable specification. Its bits are the bits.
 //
 // Plain loops in row-major order: list every update with its destination, group by destination

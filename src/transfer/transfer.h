@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Transfer: the whole of a scatter, gather or strided copy as plain data.
 //
 //     for every position i of shape, in row-major order:   dst[D(i)]  (+)=  src[S(i)]

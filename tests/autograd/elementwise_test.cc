@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise operations and sums: values, types, broadcasting and gradients.
 #include "gradcheck.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine: what is recorded, in-place rules and their messages, order of sums, depth, threads.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The walk that gives all gradients of a scatter at once has the same bits as the rules it stands
 // for.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares gradients with finite differences in float64 and complex128, first and second order.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What forward and backward of a scatter of rows hold at most, and how often the index is ordered.
 //
 // The accounting: the caller owns the source, the destination, the index and the result's gradient.

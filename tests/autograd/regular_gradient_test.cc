@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of masks, regular places, views and copies against finite differences.
 #include "gradcheck.h"
 

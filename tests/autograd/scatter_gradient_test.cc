@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of indexed scatters and gathers against finite differences: every family, reduction,
 // shape rule, duplicates, negative indices, strided operands, bounds and zeros.
 #include "gradcheck.h"

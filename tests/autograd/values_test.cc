@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients whose bits the contract gives: winners, ties, zeros, unused parts, rounding.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever is wrong with the CUDA backend or the driver is one line in cuda::status(), and tensors
 // on a device are refused with it. The backend is looked for once in a process: each way has one of
 // its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of numbers written as digits: placement of the point, the shortest digits, other locales.
 #include "core/digits.h"
 

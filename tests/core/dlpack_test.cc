@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DLPack both ways: layout, ownership, read-only arrays and what is refused.
 #include "sow/dlpack.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expansions against MPFR: few values of the type whose real sum is that of all.
 #include "core/exact/exact_expansion.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The long accumulator against MPFR, on data made to hurt, and under foreign floating-point states.
 #include "core/exact/exact_long.h"
 

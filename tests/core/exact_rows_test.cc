@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row folds, in arrays and in register tiles of every width: what is not flagged equals MPFR, and
 // little is flagged.
 #include "core/exact/exact_rows.h"

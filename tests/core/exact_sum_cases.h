@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data that exact sums are tested on: each case breaks some plausible way of adding floats.
 #pragma once
 

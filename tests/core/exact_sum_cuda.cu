@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums as device code: that nvcc accepts every part of them, for every type.
 #include <cstdint>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The oracle for exact sums: MPFR's correctly rounded sum, put into our formats by MPFR's own
 // rounding.
 #pragma once

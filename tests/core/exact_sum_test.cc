@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checked sums and limbs against MPFR: whatever they tell must be right, and on ordinary data they
 // must tell.
 #include "core/exact/exact_sum.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests that our workers compute in the default floating-point state and leave the caller's alone.
 #include "core/threads/float_state.h"
 

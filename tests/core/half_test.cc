@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float16 and bfloat16: every pattern out and back, and rounding from float32 and float64 against
 // MPFR.
 #include "sow/half.h"

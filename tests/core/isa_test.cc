@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests that the instruction level can be forced, and that no level contracts a product and a sum.
 #include "core/isa.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sum in limbs as plain code: LimbFormat put to use, to be compared with the other sums.
 #pragma once
 

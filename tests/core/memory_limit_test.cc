@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the limits that allocations and the number of threads go by, on folders that stand for
 // /proc and control groups.
 #include "core/memory/memory_limit.h"

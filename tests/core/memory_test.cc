@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the memory pool: alignment, reuse, limits, statistics, threads, forks and the very end.
 #include "core/memory/memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the thread helper: every piece of work runs once, whatever threads there are.
 #include "core/threads/parallel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Powers are the nearest float64 to the true ones, and IEEE 754's at the edges.
 #include "core/power.h"
 

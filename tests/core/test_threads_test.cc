@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads that tests start: an exception in one is a failure of the test, told by its text.
 #include "test_threads.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates along either axis of a table, few to a place: bits against the reference, and bad keys
 // found before anything is written.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single elements in numbers that fill many buckets and blocks, for each strategy that takes them:
 // bits against the reference, bad keys, and what lies between places.
 #pragma once

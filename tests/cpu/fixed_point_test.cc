@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums in fixed point of data that change while they are added: growing, shrinking, special and of
 // any exponent, on every instruction set, bit for bit against the reference.
 #include <gtest/gtest.h>

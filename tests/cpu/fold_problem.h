@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random Transfers whose updates meet, and a way to run them through one strategy.
 #pragma once
 

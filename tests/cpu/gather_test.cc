@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gather against a plain loop: widths, strides, bounds, threads.
 #include "cpu/move_cases.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exponentials and logarithms in vectors have the bits of the steps that define them.
 #include "cpu/map/map_powers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of masks share: random problems, and the plain loop they are compared with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mask_elements against a plain loop: widths, instruction sets, strides, threads; what both mask
 // strategies say no to; and counting.
 #include "cpu/mask_cases.h"

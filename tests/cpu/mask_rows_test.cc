@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mask_rows against a plain loop: widths, instruction sets, strides, threads.
 #include "cpu/mask_cases.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of moves share: random strided views, and running a strategy by name of its
 // object.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ordered, and short_rows where it does the same, against the reference: every width of a tile,
 // rows that begin anywhere in a cache line, few and very many updates, on every instruction set.
 #include "cpu/row_cases.h"

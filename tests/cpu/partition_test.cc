@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy partition: many single elements against the reference, and bad keys found before
 // anything is written.
 #include "cpu/element_cases.h"

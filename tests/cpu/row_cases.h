@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dense rows as problems for the strategies that are meant for them.
 #pragma once
 

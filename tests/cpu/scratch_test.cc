@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory operations take besides their operands: counted by the pool, strategy by
 // strategy.
 #include <gtest/gtest.h>

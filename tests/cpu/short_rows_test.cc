@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixed-point sums of short_rows against the reference: terms that they must take aside.
 #include "cpu/row_cases.h"
 

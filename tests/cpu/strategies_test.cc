@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every strategy that folds updates against the reference, bit for bit.
 #include <gtest/gtest.h>
 

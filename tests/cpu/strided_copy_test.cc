@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // strided_copy against plain loops: widths, strides, transposes, threads.
 #include "cpu/move_cases.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of tuned costs: what it may hold, how a bad one is refused, and that no result depends
 // on it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of places that meet few updates, one after the other through one UniqueFold, and the
 // quick rounding of single updates to the 16-bit types.
 #include "cpu/fold/unique_fold.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vectors of every instruction level beside plain C++, lane by lane.
 #if !defined(SOW_LEVEL)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies a problem's memory to a device and moves its pointers along.
 #include "cuda/device_problem.h"
 

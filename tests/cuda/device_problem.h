@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A random Transfer with its memory copied to a device, to be run there and compared.
 #pragma once
 

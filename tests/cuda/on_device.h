@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of operations (tests/program/cases.h) in other types and on the device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of a test, each with a CUDA stream of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sharded destinations against one call on the whole, bit for bit; and what goes wrong, on all
 // ranks.
 #include <gtest/gtest.h>

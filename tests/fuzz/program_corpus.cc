@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the first inputs of program_fuzz: tests/fuzz/corpus/program_fuzz is what it made. Every
 // operation is in one of them, with known and with unknown extents, and gradients of them.
 #include <cstdio>

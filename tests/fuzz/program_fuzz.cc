@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of saved programs and what it reads: any bytes give an Error or a program that
 // can be printed, saved again and, where it is small, run with random feeds: optimised and as
 // written, on one thread and on three, with the same bits.

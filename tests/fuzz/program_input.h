@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an input of program_fuzz is: the seed of its feeds, then a saved program without its frame.
 #pragma once
 

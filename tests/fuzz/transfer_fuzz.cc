@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the public operations: any call gives the reference's bits or an Error, and nothing else.
 #include <cstdio>
 #include <cstdlib>

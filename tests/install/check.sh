@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs a build into a fresh prefix and builds this folder's program against what is there,
 # through find_package(sow), shared and static, and through pkg-config; then looks at what older
 # standards are told, and at sow as a part of another project.

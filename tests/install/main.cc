@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses the installed library as a stranger would: a scatter, foreign memory, an error, the version.
 #include <cstdio>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // put_along_axis, the scatter family, take_along_axis and gather against plain loops.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section 4 of the contract: which index addresses what, and the four policies for the others.
 #include "ops/expect.h"
 

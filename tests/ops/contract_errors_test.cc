@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section 10 of the contract: every documented error with its kind and its whole message, and a
 // destination that is the same afterwards, byte for byte.
 #include <cmath>

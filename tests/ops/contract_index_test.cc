@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A held Index: its keys are copied, checked and ordered once, and then used by anybody.
 #include "ops/expect.h"
 #include "test_threads.h"

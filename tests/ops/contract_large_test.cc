@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // More than 2^31 elements, with one-byte types and sources and indices of stride 0.
 #include <sys/mman.h>
 

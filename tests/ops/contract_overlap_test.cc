@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section 7 of the contract: destinations that overlap themselves, inputs that overlap the
 // destination, memory that must not be written.
 #include <numeric>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Printing: the strings are NumPy's own (2.4).
 #include <cmath>
 #include <sstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What surrounds a call must not show: floating-point modes, threads, forks, whose memory it is.
 #include <sys/wait.h>
 #include <unistd.h>

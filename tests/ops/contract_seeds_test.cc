@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs this library grew from, with the numbers and the errors they print.
 #include "ops/expect.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section 2 of the contract: broadcasting and corners, empties and 0-d, negative axes, layouts.
 #include "ops/expect.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of tensors over memory that somebody else owns: spans, const spans, mdspans.
 #include <gtest/gtest.h>
 

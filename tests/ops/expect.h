@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the tests of the contract say what they expect: values with their shape, and errors with
 // their whole message and a destination that nobody touched.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // explain(): says how, and leaves the caller's tensors alone.
 #include <gtest/gtest.h>
 

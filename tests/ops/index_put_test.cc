@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // index_put against plain loops: index tensors, masks, both at once.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inference without data: unknown extents (-1) pass where they may fit and are handed on.
 #include "ops/defs.h"
 #include "ops/plain.h"

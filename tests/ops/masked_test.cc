@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // masked_scatter, masked_fill, masked_select and nonzero against plain loops.
 #include <cmath>
 #include <limits>

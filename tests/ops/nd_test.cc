@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter_nd, tensor_scatter_nd_* and gather_nd against plain loops.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small arrays of int64 and the plain loops that operations are compared with.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random calls of every family, as the fuzzer makes them: planned and by the reference.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // index_add, index_copy, index_fill, index_reduce and index_select against plain loops.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // diagonal_scatter, select_scatter, slice_scatter and fill_diagonal against plain loops.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Views against plain loops: they show the right elements, and share the memory.
 #include "ops/plain.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building programs: what is known of symbolic tensors, errors while building, print and pictures.
 #include <gtest/gtest.h>
 

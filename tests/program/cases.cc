@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cases: a table of calls.
 #include "program/cases.h"
 

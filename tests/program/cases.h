@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One case for every operation and reduction: inputs, and a function of them that runs on real and
 // on symbolic tensors alike.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces operator new by one that counts and, if told to, fails.
 #include "program/counted_heap.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the allocations of this test program, and lets one of them fail.
 #pragma once
 

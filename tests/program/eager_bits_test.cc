@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation and reduction gives in a program what it gives eagerly, bit for bit.
 #include <gtest/gtest.h>
 

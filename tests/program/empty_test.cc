@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs against eager calls over empty shapes, every bounds policy and every form of scatter and
 // gather: the same bits, or the same error.
 #include <gtest/gtest.h>

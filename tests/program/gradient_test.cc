@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients inside a program: eager's bits, also of second order and with unknown extents.
 #include <gtest/gtest.h>
 

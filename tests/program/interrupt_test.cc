@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every look for an interrupt gives up its call once: the destination is as it was, and the same
 // call then does all that it would have done.
 #include "sow/interrupt.h"

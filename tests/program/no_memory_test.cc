@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every allocation of a call fails once: the call fails with the destination as it was, or does all
 // that it would have done; nothing is lost, and the process lives.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What compiling saves: copies, passes over memory, allocations.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random programs, short and full of repetitions, against the same calls made one by one.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running programs: shapes, errors at run time, tensors of the caller's, donated inputs, threads.
 #include <gtest/gtest.h>
 

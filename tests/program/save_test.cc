@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Saving and loading: the same program comes back, and whatever is damaged is refused.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

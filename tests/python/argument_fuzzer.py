@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls sow with random objects: each call works or raises a documented exception, and what it may not write is equal.
 
     python tests/python/argument_fuzzer.py --calls 10000000 --jobs 2

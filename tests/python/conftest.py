@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all tests share: bounded examples, and a last line that names the peers that are missing."""
 
 import os

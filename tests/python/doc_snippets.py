@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The code of the documentation's pages: what stands in fences, and what a page hides for it in comments.
 
 `<!-- run python ... -->` and `<!-- run cpp ... -->` hold code that a reader does not need to see; `<!-- run: on a GPU -->`

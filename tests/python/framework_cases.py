@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One small call of every operation, for the tests of sow inside of other libraries' graphs."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device the tests of cuda/ run on, and the libraries that have arrays there."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each kind of array that is here: how to make one from NumPy, how to read it, whether it is written in place."""
 
 import dataclasses

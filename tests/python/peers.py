@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The array libraries that are here: the tests compare with those, and say which were missing."""
 
 import importlib

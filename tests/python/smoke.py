@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tries an installed sow with nothing but NumPy: one scatter of each family, and the command."""
 
 import subprocess

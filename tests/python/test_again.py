@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A call that is made again takes a shorter way, and must not be told from the first."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays of every library go in without a copy, come out as their own kind, and are written in place."""
 
 import array

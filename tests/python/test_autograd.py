@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients from Python: against PyTorch where it is right, with a test for each place where it is not."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The site in a real browser: the playground computes what sow does, and its code runs. Needs Chromium.
 
 `make test-long` installs it; elsewhere these tests run where it is found and are skipped, with this reason, where it is not.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/check_tree finds what it is there for."""
 
 import importlib.machinery

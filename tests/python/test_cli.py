@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `sow`: info, explain, demo, bench, tune."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Python's tools expect: pickling, buffers, type codes, arrays of any library, scopes, signatures."""
 
 import array

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recipe of docs/scale.md for dask."""
 
 import importlib.util

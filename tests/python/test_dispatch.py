@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that another library must see reach the function it registered, with every argument."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every field of a DLPack array that can lie: refused with a sentence, before anything is read or written."""
 
 import ctypes

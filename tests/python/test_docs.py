@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every public name has a docstring, and every example in one runs and prints what it says."""
 
 import doctest

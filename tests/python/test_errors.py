@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong calls end in the documented exception, with a message that names the operation, and write nothing."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random Python objects as arguments: the call works or raises a documented exception, and never crashes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """x[key] and x[key] = value against NumPy: eagerly, in programs and in traced functions."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sow.jit tells calls apart by: structures, types and bits, from many threads."""
 
 import array

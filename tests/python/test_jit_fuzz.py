@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random arguments and structures through sow.jit: what eager gives, bit for bit, or the same exception."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What only torch, JAX and Paddle have: gradients, versions, lazy bits, immutability."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What outlives what: a process that ends, forks or is signalled in the middle of calls, objects half made, classes."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiles and memory limits: what they bound, and that they change no bit."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The notebooks run, and say what is stored in them: sow's results are the same bits everywhere."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators and peers' names on tensors, and what a tensor says of itself, against NumPy."""
 
 import operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a release says of itself agrees: version, Python versions, licences, and what an installed package declares."""
 
 import importlib.metadata

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs and traced functions give eager's bits, for arrays of every kind."""
 
 import pickle

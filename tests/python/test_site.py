@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation site builds without a warning, leads nowhere that is not there, and documents every public name."""
 
 import html

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every piece of code in the documentation runs, and prints what it says; both sides of the porting table agree."""
 
 import doctest

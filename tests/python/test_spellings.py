@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What arguments may be: lists, integers of every type, bounds without wrapping, types that are only moved, both axes."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams: the bits of one call whatever the calls were, in bounded memory, into anything with slices, and killed at any time."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every method and property of a tensor, on symbolic ones: eager's answer, or a sentence."""
 
 import copy

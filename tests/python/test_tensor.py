@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow.Tensor: factories, indexing as NumPy does it, printing, DLPack."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GIL is free while a kernel runs, many threads may call at once, a forked child works."""
 
 import os

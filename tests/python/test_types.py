@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A type checker accepts the package and a program that uses it, and finds a wrong one wrong."""
 
 import pathlib

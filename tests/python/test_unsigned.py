@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """uint16, uint32 and uint64 as element types, and reductions by bits: both beside NumPy."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One call of every operation of docs/semantics.md, as tests of sow inside of torch draw them."""
 
 import torch

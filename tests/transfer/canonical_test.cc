@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // canonicalize() and decode_items(): every update of a place is still there, in the same order.
 #include "transfer/canonical.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // keys_in_range(), wrap_keys() and place_keys() against one key at a time, with every instruction
 // set.
 #include "transfer/index/key_runs.h"

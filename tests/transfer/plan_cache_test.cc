@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // planned_for(): the plan of each Transfer, whatever was planned before it.
 #include "transfer/plan/plan_cache.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The heart of the tests: whatever Transfer is drawn, every strategy that supports it gives the
 // reference's bits, for any number of threads.
 #include <gtest/gtest.h>

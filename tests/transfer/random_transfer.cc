@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random Transfers: first the dimensions and what each one is for, then operands that fit them.
 #include "transfer/random_transfer.h"
 

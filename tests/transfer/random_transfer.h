@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random Transfers with the memory they point into: any the operations could make, and then some.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recipes: a call that is made again on other memory leaves the same bits, or is refused.
 #include "sow/detail/recipe.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Float sums of the public operations against MPFR: the exact sum, rounded once, whatever the
 // data, the strategy and the number of threads.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever Transfer is drawn, in tiles of whatever shape it leaves the reference's bits.
 #include "sow/limits.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The libraries that race: a module each, with start, set_threads and ways (see way.py)."""
 
 NAMES = ("sow", "torch", "numpy", "jax", "paddle", "tensorflow")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CuPy on the GPU: its scatters of elements and rows, and assignment by masks."""
 
 from __future__ import annotations

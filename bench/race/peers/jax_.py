@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX on the CPU or, where the parent says so, on the GPU: x.at[...] under jit, the destination donated where the case is in place."""
 
 # mypy: ignore-errors

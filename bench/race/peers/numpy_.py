@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumPy, and SciPy's sparse product where rows are summed."""
 
 # mypy: ignore-errors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paddle on the CPU."""
 
 # mypy: ignore-errors

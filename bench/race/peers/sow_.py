@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow, as a user calls it: NumPy arrays in and out, default settings."""
 
 # mypy: ignore-errors

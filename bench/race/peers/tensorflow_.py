@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow on the CPU: tensor_scatter_nd_*, always out of place."""
 
 # mypy: ignore-errors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch: every function of it that says the case, and the same under torch.compile."""
 
 # mypy: ignore-errors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch in its deterministic mode: the same ways, of which it refuses some."""
 
 # mypy: ignore-errors

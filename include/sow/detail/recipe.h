@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a call was done, kept for the next one that is like it but for the memory: for bindings to
 // other languages, where a small call costs more than its work.
 #pragma once

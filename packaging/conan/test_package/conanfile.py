@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the program of tests/install against the package that was made, and runs it."""
 
 import pathlib

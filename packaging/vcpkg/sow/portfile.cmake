@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The vcpkg port, an overlay of the clone it lies in: vcpkg install sow --overlay-ports=packaging/vcpkg
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch_scatter's functions on sow: the same names, signatures and meaning, with exact sums and one set of bits.
 
     from sow.compat.torch_scatter import scatter, scatter_softmax, segment_csr

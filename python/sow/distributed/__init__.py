@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatters and gathers on destinations that are cut by rows over several processes, with the bits of one.
 
 Every rank has some rows of the destination, one part after the other in rank order, and updates for any of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How ranks talk: torch.distributed and mpi4py behind the four things that an exchange needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The out-of-place forms as parts of torch's graph: the gradient of what travelled there travels back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same inside of JAX's shard_map, where `group` is the name of an axis and every part has the same shape.
 
 Shapes are static there: each rank sends blocks of one capacity to every other, filled up with keys that are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside PyTorch: `sow.index_add(x, 0, i, s)` is recorded, compiled, exported and batched by torch.
 
 Nothing here needs to be called for that: the plain names of sow find it when a tensor needs it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharding rules for DTensor: operands sharded along columns need no communication.
 
 An operation that addresses places along one axis does the same thing to every other index of every other

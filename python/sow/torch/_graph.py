@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that torch records: gradients of any order, forward mode and vmap, from one table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation as torch.ops.sow.*: what compile, export, fake tensors and modes see.
 
 Schemas, shapes, gradients and batches are derived from the table of operations. `sow::gradient` is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow under torch's own names: existing models use it without being changed."""
 
 from __future__ import annotations

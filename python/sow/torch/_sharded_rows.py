@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DTensors that are cut along the axis of a scatter or gather: updates travel to the rows, by sow.distributed.
 
 Torch's own rules would gather the whole destination on every rank. Here every rank keeps its rows, the updates are cut

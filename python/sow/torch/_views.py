@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of recorded tensors are torch's own, so that torch knows whose memory they show."""
 
 from __future__ import annotations

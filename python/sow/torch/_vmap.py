@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches for torch.func.vmap: a dimension in front where the operation allows one, else a loop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts arguments by kind and sends each through its door.
 #include "arrays/arrays.h"
 

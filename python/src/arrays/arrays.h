@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an argument is, and how it becomes a Tensor without a copy and a result becomes its kind.
 #pragma once
 

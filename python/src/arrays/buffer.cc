@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects of the buffer protocol, in: bytearray, array.array, memoryview, mmap; and out: tensors.
 #include <memory>
 #include <string_view>

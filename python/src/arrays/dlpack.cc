@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DLPack in and out: capsules for everybody, the C table where a library has one.
 #include <algorithm>
 #include <cstring>

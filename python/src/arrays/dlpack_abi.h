@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C structures of DLPack 1.x, as far as they are exchanged here.
 #pragma once
 

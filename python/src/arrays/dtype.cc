@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sow.DType: equal to whatever other libraries call the same type.
 #include "arrays/dtype.h"
 

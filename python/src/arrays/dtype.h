@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types as Python objects.
 #pragma once
 

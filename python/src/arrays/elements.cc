@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements one at a time; never on the way of an operation.
 #include "arrays/elements.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single elements as Python objects and as Scalars, for lists, printing and conversions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table behind sow.Tensor.__dlpack_c_exchange_api__: DLPack between libraries without a call of
 // Python. Each function returns 0, or -1 with a Python exception set.
 #include "sow/cuda.h"

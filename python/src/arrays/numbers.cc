@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Python numbers and nested lists of them: the arguments that are typed by hand.
 #include <complex>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NumPy's arrays in and out, through its C structures. NumPy is imported when the first array
 // leaves.
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results as the kind of array that the destination is.
 #include "arrays/arrays.h"
 #include "calls/gil.h"

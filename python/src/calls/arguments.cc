@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads arguments that are neither plain numbers nor plain arrays: indices, names, shapes.
 #include "calls/arguments.h"
 

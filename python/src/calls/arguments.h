@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arguments of operations: how each Python object becomes what the C++ function takes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Binds an operation once as a function and once as a method, generic over its arguments.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that other libraries' modules registered, and the table of operations.
 #include "calls/dispatch.h"
 

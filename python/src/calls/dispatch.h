@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that belong to another library's graph: who takes them, and the table of operations that
 // sow.torch, sow.jax and sow.paddle are derived from.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each operation does, in words, with an example that the tests run in both forms.
 #include "calls/docs.h"
 

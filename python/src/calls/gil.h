@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Letting other Python threads run, and coming back to an interpreter that may be ending.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of operations by group, by segment and along edges.
 #include "sow/groups.h"
 #include "calls/bind.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of operations: each C++ function with the names and defaults of its Python arguments.
 #include "sow/ops.h"
 #include "calls/bind.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of recipes, which the GIL guards.
 #include "calls/shortcut.h"
 

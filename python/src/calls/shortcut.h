@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small calls that were made before: found by the layouts of their arrays and their other
 // arguments, and made again without tensors.
 #pragma once

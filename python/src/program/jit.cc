@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traced functions (sow.jit): a call whose arguments differ in structure, types, extents or values
 // that are no arrays records a program, later ones run it.
 #include <algorithm>

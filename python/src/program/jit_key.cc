@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks the arguments of a call once and writes down what tells it apart from another.
 #include "program/jit_key.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What sow.jit knows a call by: the structure of its arguments, the bits of plain values, and the
 // arrays in them, which are inputs.
 #pragma once

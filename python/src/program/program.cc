@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sow.Program and sow.CompiledProgram: build a graph by name, run it with arrays of any library.
 #include "program/program.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs and traced functions share: arrays in, arrays out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sow.cuda: whether there are devices, and when their errors are told.
 #include "sow/cuda.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What sow.distributed is made of: an exchange that a Python engine does, and calls over it.
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads, explanations, and what the library knows about the machine.
 #include <nanobind/stl/string.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the streams of other libraries, and keeps those that users choose.
 #include "runtime/streams.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which CUDA stream a call from Python runs on: one the user chose, or the one that the library of
 // its arrays works on.
 #pragma once

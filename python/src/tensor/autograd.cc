@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients: what tensors can be asked, and what sow/_autograd.py is made of.
 #include "sow/autograd.h"
 

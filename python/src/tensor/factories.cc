@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors from nothing: zeros, ranges, random numbers; and from any array.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sow.Index: keys that are checked and ordered once and used many times.
 #include "calls/bind.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x[...] and x[...] = v: views for ints and slices, our own gathers and scatters for arrays.
 #include <algorithm>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few elementwise operations and sums, as functions, methods and operators.
 #include "sow/math.h"
 

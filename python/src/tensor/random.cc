@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generator: a mixed counter, so that number i of a stream needs no number before it.
 #include "tensor/random.h"
 

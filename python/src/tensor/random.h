@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random tensors from a counter: the same seed gives the same numbers, whatever came before.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sow.Tensor: what it shows of itself, and its ways to other libraries.
 #include "arrays/dtype.h"
 #include "arrays/elements.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fast sums: a few float64 that hold a sum exactly, or nearly so with a proven bound on what
 // was lost. A result is given only when the bound leaves one correctly rounded answer; otherwise a
 // wider sum must repair. Needs the default floating-point state (nearest, no flushing), no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums as expansions: a few values of the type itself whose real sum is exactly that of many, so
 // that they can stand for them wherever sums are exact: in a message, in a log.
 #pragma once

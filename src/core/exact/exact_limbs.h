@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limbs by exponent: one integer addition per term, never inexact. For destinations that meet so
 // many terms that a float64 would have to give up; CUDA's strategies keep them in shared memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The long accumulator: a fixed-point integer wide enough for any sum of a floating type. It is
 // always exact; the reference executor uses nothing else, and everything faster falls back to it.
 #pragma once

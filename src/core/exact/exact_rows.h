@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums of rows on the CPU: checked sums of many columns at once, in arrays or in registers.
 // Everything here is inlined into functions that carry a target attribute, so it is plain loops and
 // vectors without intrinsics.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact floating-point sums, shared by CPU and CUDA: include this one.
 //
 // The contract: a sum is the exact sum of its terms, rounded once. Many mechanisms give it, and all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block of columns whose checked sums stay in vector registers while rows are added: what makes
 // an exact row fold run at the speed of memory.
 #pragma once

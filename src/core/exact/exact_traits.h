@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What exact summation must know about a floating type: its format, and its values as scaled
 // integers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The workspace carver: a strategy that needs several arrays lists them once, and the same list
 // measures the workspace (no memory given: used() is the answer) and lays it out.
 #pragma once

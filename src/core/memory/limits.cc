@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What callers allow an operation to take, and how much it may work on at a time.
 #include "sow/limits.h"
 

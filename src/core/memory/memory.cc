@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool: free lists by size class, in shards for small blocks and in one place for large ones.
 #include "core/memory/memory.h"
 

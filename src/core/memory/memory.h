@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where results and workspace get their memory: a pool that keeps freed blocks for the next caller.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the limits of control groups, and what is in use under each.
 #include "core/memory/memory_limit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory this process may take: of its own control groups and of the machine.
 #pragma once
 

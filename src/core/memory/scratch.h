@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for one call: small blocks inside of the object, because the pool costs more than a small
 // call, larger ones from the pool.
 #pragma once

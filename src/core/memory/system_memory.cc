@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks from malloc below a size, and from mmap with huge pages above it.
 #include "core/memory/system_memory.h"
 

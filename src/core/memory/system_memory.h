@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory straight from the system: what the pool is filled from and emptied into.
 #pragma once
 

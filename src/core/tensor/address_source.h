@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where new tensors get an address instead of memory: how a program is planned.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DLPack both ways, without a copy.
 #include "sow/dlpack.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The structs of DLPack as they lie in memory: the unversioned form and version 1.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes and strides as arithmetic.
 #include "core/tensor/layout.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes and strides as arithmetic: sizes with overflow checks, broadcasting, overlap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Printing a tensor the way NumPy does: aligned columns, long axes shortened in the middle.
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors: making, looking, copying. Views and operations are in src/ops.
 #include "sow/tensor.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts and ends threads to see whether OpenMP could.
 #include "core/threads/crew.h"
 

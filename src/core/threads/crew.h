@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How large a team OpenMP can give: it ends the process where it cannot start a thread.
 #pragma once
 

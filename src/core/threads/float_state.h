@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A guard that gives our code the default floating-point state and the caller's back afterwards.
 #pragma once
 

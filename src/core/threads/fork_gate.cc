@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registers the handlers that hold the gate while a process forks.
 #include "core/threads/fork_gate.h"
 

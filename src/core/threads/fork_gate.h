@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Locks that a fork waits for: a child is never born with one that a thread of its parent holds.
 #pragma once
 

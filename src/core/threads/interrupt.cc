@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one function that is asked, and the threads that do not ask.
 #include "core/threads/interrupt.h"
 

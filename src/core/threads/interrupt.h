@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lets a call that runs for long be given up between its parts, before it writes to what is there.
 #pragma once
 

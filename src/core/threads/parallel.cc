@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only parallel regions of the library, and the number of threads it asks for.
 #include "core/threads/parallel.h"
 

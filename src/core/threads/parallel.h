@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one way to use several threads: parallel_for over a range, parallel_run over workers,
 // parallel_team over workers that take several steps together.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one destination's updates get of its gradient: a kernel per reduction.
 #pragma once
 

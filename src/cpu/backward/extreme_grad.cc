@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of extremes in vectors: an update has the whole gradient of the columns it attains.
 #if !defined(SOW_LEVEL)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient of an extreme in vector registers: 64 columns of one destination row in one walk.
 #pragma once
 

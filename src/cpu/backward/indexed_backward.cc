@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders the updates by destination and hands each destination's to a kernel.
 #include "transfer/indexed_backward.h"
 

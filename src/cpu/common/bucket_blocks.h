@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chained buckets: a bucket takes blocks of memory as it needs them, so that nothing has to be
 // counted before it is written.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elements as bytes of a width: what moves need to know about a type.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles the file that SOW_KERNELS names once for every instruction level: in a namespace of its
 // own (SOW_LEVEL), with the vectors of that level (vector.h) and the instructions that go with it.
 // Only what is defined in that file is compiled so; functions from elsewhere that it calls are not,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several neighbouring outer positions as one, where each has few updates: their places are one
 // range, so that one block of cells, or one run of updates, does for all of them.
 #pragma once

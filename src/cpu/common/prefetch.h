@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Brings a block of the destination into the cache before it is updated here and there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The vectors of one instruction level, in the compiler's own vector types: for_each_level.h
 // includes this once for each. A vector has SOW_VECTOR_BYTES bytes; those named Half have half as
 // many, so that they have as many lanes as vectors of the next wider type. Masks are vectors of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that threads take one piece after another: chunks of a range from one counter, or tasks from
 // a queue per worker, first those of their own, then what others have left.
 #pragma once

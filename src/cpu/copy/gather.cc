@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy gather: the source is indexed, the destination affine. Whole rows, or elements by width.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves of one run of elements: memcpy, fill, or a strided loop by width.
 #include "cpu/copy/move_run.h"
 

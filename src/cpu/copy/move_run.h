@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves of one run of elements, by byte width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies past the caches with AVX2 stores.
 #include <immintrin.h>
 

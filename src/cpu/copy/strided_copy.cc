@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy strided_copy: both sides affine, nothing meets. Runs, fills, blocked transposes,
 // strides.
 #include <array>

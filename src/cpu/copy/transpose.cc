@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transposes in tiles, so that each cache line of both sides is touched once.
 #include "cpu/copy/transpose.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between two dimensions that the sides run through in opposite order.
 #pragma once
 

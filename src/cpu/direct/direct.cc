@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "direct": updates go straight to the destination; workers share the outer positions,
 // several at once where each has few updates.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates applied straight to the destination, without accumulators: what "direct" and "owned"
 // share.
 #pragma once

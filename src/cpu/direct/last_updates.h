@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves to few places: the updates are walked from the last one back, and once every place has met
 // one, nothing before them matters but that their keys are good.
 #pragma once

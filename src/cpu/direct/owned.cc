@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "owned": every worker walks the whole index and applies the updates of its own range of
 // the destination, so that nothing is shared and the order of the updates stays.
 #include "core/threads/parallel.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the updates of one place add up to: Accumulator<T, R> is the arithmetic of every fold.
 //
 //   State start()                          nothing yet

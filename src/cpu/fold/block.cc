@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "block": one outer position after the other, its places in cells, or several at once
 // where each has few updates; workers share the positions.
 #include <cmath>

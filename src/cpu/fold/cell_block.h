@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds updates in a block of cells, one for every place of a range of the destination.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lays out the memory of a CellFold.
 #include "cpu/fold/cell_fold.h"
 

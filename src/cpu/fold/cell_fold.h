@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds updates in cells: an accumulator for every place of a range, opened at its first update.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers the places of a range as cells: by their id, or, where few of many places are met, in
 // the order of their first update through a small hash table.
 #pragma once

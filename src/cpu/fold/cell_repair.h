@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repairs cells of a block whose sums were inconclusive: their updates are added once more, in long
 // accumulators.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folds of bool and the moves, and the way from a type and a reduction to its kernels.
 #include "cpu/fold/fold_table.h"
 #include "transfer/kernel_type.h"

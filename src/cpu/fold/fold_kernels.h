@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner loops of every fold, one table a (type, reduction), so that strategies are written
 // once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the FoldKernels of one type and reduction out of the templates.
 #pragma once
 

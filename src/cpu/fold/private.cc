@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "private": every worker folds its share of the updates in cells of its own for the whole
 // destination; the cells are merged in the order of the shares.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of real floats in a block of cells: the running chunks lie by themselves, so that an
 // update meets 12 bytes a place and not the product of the chunks before, which few places have.
 #pragma once

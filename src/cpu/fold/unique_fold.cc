@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which places meet several updates is found with an epoch mark per place: the number of the first
 // update that met it.
 #include "cpu/fold/unique_fold.h"

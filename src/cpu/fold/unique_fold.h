@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds updates of a block of places most of which meet one at most: every update is applied as if
 // it were alone, and the few places that meet several are then folded from what they were before.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefetches what the updates of a block meet soon, a batch of them at a time.
 #pragma once
 

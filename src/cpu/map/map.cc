@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs Maps on the CPU: blocks of each operand are widened to a few computing types, so that one
 // kernel per computing type serves all element types.
 #include "transfer/map.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner loops of Maps: widening, computing, narrowing, a block at a time.
 #pragma once
 

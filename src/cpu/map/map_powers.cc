@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exponentials and logarithms in vectors of every instruction level: the steps of core/power.h,
 // lane by lane, which therefore have its bits. What is no plain number there, core/power.h does
 // itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exponentials and logarithms of many elements at once, with the bits of core/power.h.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy mask_elements: count the trues of each chunk, then expand, compress or blend it.
 #include "core/isa.h"
 #include "cpu/common/byte_width.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The portable kernels under a mask, and the choice among the instruction sets.
 #include "cpu/mask/mask_kernels.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner loops under a mask, for contiguous runs, by instruction set and byte width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels under a mask with AVX2: eight elements at a time through tables of permutations.
 #include <immintrin.h>
 

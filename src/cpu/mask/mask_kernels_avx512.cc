@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels under a mask with AVX-512: expand and compress in registers.
 #include <immintrin.h>
 

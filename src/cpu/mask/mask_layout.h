@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dimensions of a Transfer under a mask, merged where every operand allows it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops under a mask in plain C++: the portable kernels, and the ends of the others' runs.
 #pragma once
 

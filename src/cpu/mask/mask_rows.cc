@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy mask_rows: where one mask byte decides about a whole row, scan the bytes, copy the rows.
 #include "cpu/copy/move_run.h"
 #include "cpu/mask/mask_layout.h"

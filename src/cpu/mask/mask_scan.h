@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counting the trues of a mask, and where they are.
 #pragma once
 

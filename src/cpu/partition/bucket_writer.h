@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates partitioned into buckets, each a range of places, in one pass that counts nothing: a
 // bucket takes blocks of memory as it needs them, every worker from a store of its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops of pairs: a batch of them is made in vectors, from keys as they lie where that is
 // possible, and then partitioned one by one; sums and extremes take them apart many at a time.
 #if !defined(SOW_LEVEL)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops of updates whose values have 2 or 4 bytes: each is one word, a cell below its value.
 #pragma once
 

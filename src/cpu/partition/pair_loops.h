@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pieces of the loops of pairs that every instruction set has.
 #pragma once
 

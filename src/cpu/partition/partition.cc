@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "partition": the updates are partitioned into buckets, each a range of the destination
 // that fits the cache; then every bucket is folded on its own.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The quick way from keys to ids.
 #include "cpu/read/id_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads updates like UpdateReader, but numbers their places: what blocks of cells take.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The check of all keys as the first step of a strategy's only region: every worker takes a share.
 #pragma once
 

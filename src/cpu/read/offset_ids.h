@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offsets that are all multiples of one step from a lowest one, as small numbers without gaps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers the values of a batch of updates, one row after the other.
 #include "cpu/read/update_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the updates of a Transfer in source order, batch by batch, into arrays that kernels take.
 #pragma once
 

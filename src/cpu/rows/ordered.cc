@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "ordered": the items are sorted by destination, then each destination row is folded in
 // registers and written once.
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Destination rows with very many items, in chunks: a partial result per chunk and column, joined
 // in the order of the items. Partial sums are Longs, so that no join can be inexact.
 #pragma once

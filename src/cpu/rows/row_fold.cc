@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shares ordered rows out among workers.
 #include "cpu/rows/row_fold.h"
 

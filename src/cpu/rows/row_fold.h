@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds ordered rows on all workers: blocks of destination rows, and the longest ones in chunks.
 #pragma once
 

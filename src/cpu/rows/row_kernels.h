@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The row loops for one type and reduction.
 #pragma once
 

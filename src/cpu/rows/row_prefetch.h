@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefetches what a walk over ordered rows needs besides the rows that are read: the lists that say
 // where they are, and the rows that are written.
 #pragma once

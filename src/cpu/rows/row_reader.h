@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the rows of a RowTile into the vectors of one instruction level, a few vectors of columns
 // at a time, and prefetches later rows. For files that are compiled for every level.
 namespace sow::detail::SOW_LEVEL {

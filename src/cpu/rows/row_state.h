@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accumulators of a block of columns side by side: what a destination row is folded in.
 //
 // add() is inlined into functions that carry a target attribute and compiles to vector code there.

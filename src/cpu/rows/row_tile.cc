@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row folds in vectors of every instruction level: a few vectors of columns at a time have their
 // accumulators in registers. Nothing is written before all of them are certain.
 #if !defined(SOW_LEVEL)

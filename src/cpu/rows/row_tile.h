@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds of up to 64 columns of one destination row in vector registers, by instruction set.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops of short rows that need no cells: one for each type, compiled for two instruction sets.
 #include "cpu/short_rows/short_apply.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short rows folded straight into the destination, for reductions whose running result is exact in
 // the type.
 #pragma once

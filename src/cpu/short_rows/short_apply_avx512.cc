@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extremes of short rows of float32 with AVX-512. The forms with a full mask are the plain ones
 // without their warnings in g++ 12.
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy "short_rows": every worker walks the whole index and folds the rows of its own range of
 // the destination, sums in exact cells. Sorting an item costs as much as adding a few columns.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order that somebody holds, where a Transfer can use it instead of sorting.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of a held index, made by the sort that the row strategies use.
 #include "cpu/sort/row_order.h"
 #include "transfer/index/index_order.h"

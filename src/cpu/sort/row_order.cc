@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts items by destination, every worker its share of each pass.
 #include "cpu/sort/row_order.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The items of one outer position in the order of their destinations: a stable sort.
 #pragma once
 

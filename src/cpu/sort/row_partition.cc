@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sort of RowOrder where keys are partitioned into buckets.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of values of any exponent, in plain C++: see BoundedSums.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of values of any exponent with AVX-512: values are read, and sums rounded, eight at a time.
 #include <immintrin.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The portable fixed-point loops, and the choice among the instruction sets.
 #include "cpu/sum/fixed_point.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact float sums in 64-bit integers: a batch of values whose exponents lie close together is
 // added as whole numbers of one small unit, one integer addition an update and nothing to check.
 #pragma once

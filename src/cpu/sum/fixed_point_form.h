@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the values of a type lie in the fixed-point cells: in one integer of 64 bits, or
 // for float64 in two, of which the second counts what is less than a unit of the first.
 #pragma once

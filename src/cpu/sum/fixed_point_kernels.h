@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixed-point loops for one type and reduction, in plain C++.
 #pragma once
 

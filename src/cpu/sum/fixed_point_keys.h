@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How far ahead the fixed-point loops in vectors prefetch what they read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sums of short rows in plain C++, and the choice among the instruction sets.
 #include "cpu/sum/fixed_point_rows.h"
 

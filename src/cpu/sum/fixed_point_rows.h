@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums of short rows in 64-bit integers: whole numbers of one unit for all of them, and what
 // does not fit goes aside.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short rows with AVX-512: up to eight columns become integers at a time. The forms with a full
 // mask are the plain ones without their warnings in g++ 12.
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short rows in vectors of every instruction level: up to sixteen columns become integers, and are
 // added to their cells.
 #if !defined(SOW_LEVEL)

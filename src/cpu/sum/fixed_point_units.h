@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values as whole numbers of a fixed-point scale, in the vectors of one instruction level:
 // for_each_level.h compiles what includes this. They become integers by the addition of a power of
 // two so large that their digits stand at the end of its own.

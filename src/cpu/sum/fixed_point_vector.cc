@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixed-point loops in vectors: keys are checked, values become integers, and sums floats, many at
 // a time.
 #if !defined(SOW_LEVEL)

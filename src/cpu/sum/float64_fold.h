@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Float sums and products in plain float64s per place, where updates are few: good as long as every
 // addition is exact, as it nearly always is then. Nothing is written before that is known.
 #pragma once

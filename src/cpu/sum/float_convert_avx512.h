@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eight values of a narrow type as float32, and eight float64 that are rounded to it
 // once. The way to the halves goes through a float32 whose last bit remembers what followed it
 // (round to odd).

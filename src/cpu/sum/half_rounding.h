@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds float64 to the 16-bit types without branches, in the default floating-point state.
 #pragma once
 

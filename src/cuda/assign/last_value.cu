@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy last_value: assignment of elements, and of rows that are not many, to indexed places.
 // The last value of each place is found by an atomic maximum of position and value together, then
 // the places that somebody came to are written and their cells cleared. Of rows and wide elements

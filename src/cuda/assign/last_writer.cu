@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy last_writer: assignment to indexed places. The last writer of each place is found by an
 // atomic maximum of positions, then the rows of last writers alone are copied.
 #include "cuda/assign/last_writer.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The last writer of every place: the largest position that addresses it, by an atomic maximum.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads updates as (cell, value) pairs for kernels that accumulate by atomic operations: as
 // UpdateBatch, where cells may be numbered as the destination lies (memory_order.h).
 #pragma once

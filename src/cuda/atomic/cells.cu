@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy cells: extremes of any type and integer sums by atomic operations on accumulators of
 // their own; few cells are privatised in shared memory, in many copies, so that none is contended.
 #include "cuda/atomic/cell_batch.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy direct: extremes and integer sums of single elements by atomic operations on the
 // destination itself. Every key is checked first; of extremes only updates that change the
 // destination are written.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts the axes of a Problem's walk by how their keys lie.
 #include "cuda/atomic/memory_order.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For strategies whose updates may come in any order: they are walked as their keys lie in memory,
 // and their accumulators are numbered as the destination lies.
 #pragma once

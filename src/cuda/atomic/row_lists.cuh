@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of rows without an accumulator in memory: every place lists the rows that come to it, as far
 // as its list reaches, and a thread for each place and column adds them up in registers. One atomic
 // operation a row, instead of one an element.

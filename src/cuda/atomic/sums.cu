@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy sums: exact sums and means into any number of places in two launches. One adds every
 // update to its cell by atomic operations, one rounds old value and cell, writes the result and
 // clears the cell. What fixed point does not hold is linked to its cell and added as it is written.

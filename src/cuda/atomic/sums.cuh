@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums in global memory, one atomic addition of 64-bit fixed point (two for float64) per
 // update: how terms are added, and what is kept of those that fixed point does not hold.
 //

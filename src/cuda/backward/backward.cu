@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of mean, amax and amin without intermediate tensors: how many share a place's
 // gradient is counted, the shares are worked out once a place, and every update takes its own.
 // Counting adds integers, so that no order changes the result; the bits are those of the rules in

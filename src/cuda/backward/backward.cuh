@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernels of gradients share: their arguments, and the walk over positions and columns.
 #pragma once
 

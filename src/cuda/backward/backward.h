@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of indexed scatters (mean, amax, amin, mul) without intermediate tensors.
 #pragma once
 

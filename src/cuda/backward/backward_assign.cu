@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient of an assignment by its source: the last writer of a place gets the gradient of the
 // place, all other updates zero.
 #include "cuda/assign/last_writer.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both gradients of a masked_scatter in one pass over the gradient of its result: what the mask
 // chose goes to the values by rank, the rest to the destination, with zeros where the mask chose.
 #include "cuda/backward/backward.cuh"

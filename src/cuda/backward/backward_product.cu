@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient of a product: each factor's is the product of the others, (g * P) / f, where P is
 // the product of a place's factors that are not zero, folded in float64 as products are. With one
 // zero only the zero itself has a gradient, with two nobody has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of amax, amin and mul over rows: positions sorted by place, as the forward call
 // sorts them, so that a warp meets the updates of a place together, reads each of them once from
 // memory, and writes their gradients at once. Places with more than a chunk of updates are shared

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the gradient of a place is shared among its updates: what is accumulated over them, and what
 // each of them gets. The bits are those of the rules in src/ops.
 #pragma once

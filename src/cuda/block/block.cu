@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategies small and block: the items of the whole problem (small) or of each outer position
 // (tile) are grouped by place and folded in the shared memory of one block; small reports bad keys
 // in the same launch.

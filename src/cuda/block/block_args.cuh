@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernels that fold a group of items in one block share: their arguments, and the chains
 // that find the items of a place in shared memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single elements: a group of items in one block. Items that meet are chained by place in shared
 // memory; who is first in its chain folds it, and places that too many items met are folded by
 // warps.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches the kernels that fold a group of items in one block, for a Fold (fold/fold.cuh).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of few items: every block reads all keys of its group, sorts the items of its share of the
 // places, and folds its share of their columns.
 #pragma once

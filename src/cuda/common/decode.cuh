@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Positions to offsets on the device: the one place where index types, wrapping and bounds are
 // handled there.
 #pragma once

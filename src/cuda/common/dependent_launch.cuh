@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A launch that begins while the one before it ends (programmatic dependent launch, from 9.0 on):
 // it may read what that one does not write, and then waits for it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a dtype that is known at run time to the element type of a template.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // float32 and the 16-bit types to and from float32.
 #pragma once
 

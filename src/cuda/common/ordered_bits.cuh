@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values as 64-bit integers whose maximum is the extreme asked for: -0 below +0, NaN above all, and
 // everything complemented for amin.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launches kernels with dynamic shared memory.
 //
 // How much a kernel may ask for is an attribute of the kernel on a device, which all threads of the

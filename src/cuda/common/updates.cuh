@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the updates of a Problem as (cell, value) pairs, in no particular order, for kernels that
 // accumulate by atomic operations. A cell is the accumulator of one place and column.
 #pragma once

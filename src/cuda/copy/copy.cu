@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy copy: assignment to places that are not indexed, as strided copies, fills and gathers of
 // rows.
 #include "cuda/copy/row_copy.cuh"

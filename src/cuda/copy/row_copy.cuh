@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies many rows: the threads of a block first work out where its rows lie, one row each, then
 // copy them together, W bytes per access.
 #pragma once

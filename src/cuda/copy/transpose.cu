@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy transpose: strided copies that are dense along different axes on the two sides, through
 // tiles in shared memory, so that both sides are accessed in whole lines.
 #include "cuda/common/decode.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds segments: a group of lanes takes a segment and a tile of columns, accumulators in
 // registers.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels that fold segments share: their arguments, and where a lane's columns lie.
 #pragma once
 

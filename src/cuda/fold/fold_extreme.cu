@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // amax and amin of float32 and the 16-bit types, by the instruction that knows NaN and the sign of
 // zero.
 #include "core/exact/exact_traits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every reduction of bool and the integers, and amax and amin of float64, as integers that order
 // the same way.
 #include "core/exact/exact_traits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds the chunks of long segments of rows: one warp per chunk, rows prefetched to shared memory
 // by asynchronous copies.
 #pragma once

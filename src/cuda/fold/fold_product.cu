@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of the floating and complex types: float64, in chunks of 256 in source order.
 #include "cuda/block/block_fold.cuh"
 #include "cuda/common/dtypes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folds long rows in sorted order: 8, 16 or 32 lanes take a segment, 16 bytes of a row each where
 // rows are aligned, so that a warp has rows of several segments in flight.
 #pragma once

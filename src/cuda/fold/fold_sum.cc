@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums and means of the floating types.
 #include "cuda/common/dtypes.h"
 #include "cuda/fold/folds.h"

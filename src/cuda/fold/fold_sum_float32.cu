@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums and means of float32.
 #include "cuda/fold/fold_sums.cuh"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums and means of one floating type, by segments or by blocks; each type is compiled in a
 // file of its own to keep builds short.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folds of every type and reduction, chosen at run time.
 #pragma once
 

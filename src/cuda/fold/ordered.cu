@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy ordered: reductions and assignments of any kind. Positions are sorted (or grouped) by
 // place, then the updates of each place are folded in order.
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of the floating and complex types as a Fold (fold/fold.cuh): in float64.
 #pragma once
 

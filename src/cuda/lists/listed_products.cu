@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists whose rows are multiplied, in order.
 #include <algorithm>
 

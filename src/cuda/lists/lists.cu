@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy lists: products of elements and rows, in two launches. One lists the positions
 // that come to each place, one folds the rows of every list.
 #include "cuda/lists/lists.cuh"

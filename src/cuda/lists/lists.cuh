@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every place lists the positions that come to it, by one atomic operation each; then the rows of a
 // list are sorted and folded in order, a thread for each place and column. A place that gets more
 // than its list holds is left to a whole block, which looks through all keys for it.

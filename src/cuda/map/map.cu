@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise operations: one kernel per computing type serves all element types, with the CPU's
 // bits.
 #include "cuda/map/map.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers Maps compute in, and how elements become them and come back: the bits are the CPU's.
 #pragma once
 

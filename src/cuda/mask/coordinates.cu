@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinates of a mask's trues (nonzero), from what counting them has kept.
 #include "cuda/mask/count_true.h"
 #include "cuda/mask/mask.cuh"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many bytes of a mask are not zero, and which: what is found while they are counted can be
 // kept, so that whoever writes by their ranks reads no mask again.
 #pragma once

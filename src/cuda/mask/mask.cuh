@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading masks on the device: sixteen bytes per thread, as bits.
 #pragma once
 

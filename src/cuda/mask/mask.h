@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scan of a mask that gives every true its rank, and where its results lie.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy mask_elements: masks that choose single elements. Ranks by tile, then expand, compress
 // or select in one pass.
 #include <cstring>

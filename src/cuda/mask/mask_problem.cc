@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Collapses a masked Transfer's dimensions; their row-major order is kept, because ranks follow it.
 #include "cuda/mask/mask.h"
 #include "cuda/plan/materialise.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy mask_rows: masks that choose whole rows, because they are broadcast along the trailing
 // dimensions; each row is copied by the rank of its true, and the mask is never expanded.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The prefix sum of a mask: counts the trues of every part and adds the counts up, in one launch.
 #include <mutex>
 #include <vector>

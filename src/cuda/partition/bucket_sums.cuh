@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums of the buckets that a radix partition made: fixed-point sums in shared memory, or
 // integers over the whole range of the type where too many terms lie outside.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bucket writer of the radix partition: items go to buckets of neighbouring places, in any
 // order. A block puts a tile of them in the order of their buckets in shared memory and appends
 // each bucket's run to the bucket.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy partition: exact sums of single elements into many places. Updates are radix-partitioned
 // into buckets of neighbouring places; one block sums a bucket in shared memory and writes its
 // places.

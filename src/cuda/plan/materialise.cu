@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Materialises offsets: writes them to memory, one axis and one key operand at a time, so that
 // there is no limit on the number of either.
 #include "cuda/common/decode.cuh"

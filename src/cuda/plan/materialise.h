@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Materialised offsets, for problems of more dimensions or keys than a kernel parameter holds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes and runs plans: a Transfer becomes plain data, a strategy is chosen and lays itself out;
 // every run binds addresses, launches, and records what failed.
 #include "cuda/plan/plan.h"

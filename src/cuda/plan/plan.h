@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of Transfers on a device: made once, run as often as wanted, printed and compared.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes Problems of Transfers: dimensions collapsed to walks, and the alignment of rows.
 #include "cuda/plan/problem.h"
 #include "transfer/kernel_type.h"

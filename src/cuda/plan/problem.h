@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Transfer as kernels take it: plain data of fixed size that travels as a kernel parameter.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every strategy of the backend, and the choice among them.
 #include <cstring>
 

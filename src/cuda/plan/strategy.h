@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategies and plans of the backend: as on the CPU, a strategy lives in a file of its own, and a
 // Plan is what was chosen for a Transfer, whatever its data.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies the keys of one tile, so that a part of a call is a Transfer of its own.
 #include "cuda/plan/tile_keys.h"
 #include "cuda/runtime/failure.cuh"

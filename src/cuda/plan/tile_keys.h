@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys of a part of a call, for tiles that are cut by place.
 #pragma once
 

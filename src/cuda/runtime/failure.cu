@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the first bad key of a call that failed, and writes it to the failure record.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels need to record a failure: the index as its user gave it, and the record of the
 // first.
 #pragma once

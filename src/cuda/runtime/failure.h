@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record of the first call that failed on a device, filled without waiting for the device.
 //
 // A kernel that meets a bad index sets the call's Flag; writers look at the Flag and leave the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captures calls into a CUDA graph and launches it.
 #include "cuda/runtime/graph.h"
 

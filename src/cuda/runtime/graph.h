@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs of captured calls, as the border hands them on: opaque pointers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device memory pool: allocates, keeps and reuses blocks per stream.
 #include "cuda/runtime/pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device's memory: blocks that were let go are kept, by the stream they were asked for on, and
 // handed out again on that stream. Letting go calls nothing on that stream, which may be gone by
 // then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA runtime as the backend uses it: devices, their pools, memory.
 #include "cuda/runtime/runtime.h"
 

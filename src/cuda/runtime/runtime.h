@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every part of the backend uses of the CUDA runtime: checked calls, the device of a call,
 // its memory pool and its properties.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Brings a scalar to the device as a kernel's parameter: a copy of the host's memory would be read
 // again whenever a captured graph is replayed, long after that memory is gone.
 #include "cuda/runtime/scalar.h"

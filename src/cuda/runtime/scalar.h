@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small numbers that the host knows, where kernels can read them.
 #pragma once
 

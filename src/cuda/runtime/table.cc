@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of functions that libsow calls: each catches what is thrown, and answers with a status.
 #include <cstdio>
 #include <cstring>

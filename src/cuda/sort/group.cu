@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups items by place without a sort: a radix partition into buckets of neighbouring places, then
 // a counting sort of each bucket in shared memory. Buckets with too many items are shared among
 // blocks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups the items of rows by place without sorting them: what meets in a place comes in no
 // particular order.
 #pragma once

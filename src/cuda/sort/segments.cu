@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts items by place and lists the segments: keys, a stable radix sort, and the runs of equal
 // keys.
 #include "cuda/sort/segments.h"

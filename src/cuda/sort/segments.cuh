@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads items on the device, and finds runs of equal keys.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments: the items of each place side by side, after a stable sort or a grouping by place.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The radix sort, once for each width; each is instantiated in a file of its own to keep builds
 // short.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stable radix sort of (place, position) pairs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The radix sort of 32-bit keys and positions.
 #include "cuda/sort/sort.cuh"
 

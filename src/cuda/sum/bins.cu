@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategy bins: exact sums and means into few places, privatised in shared memory. Most terms lie
 // in the range of one 64-bit fixed-point sum per place (two words, because shared memory adds only
 // words by one instruction), in many copies, so that none is contended. Other terms are added to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixed-point accumulation in one 64-bit integer: which binades it holds, where the range is laid
 // (by a sample of the terms), and what a term adds.
 #pragma once

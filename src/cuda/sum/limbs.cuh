@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact fixed-point sums of many places in global memory: terms outside the range are listed and
 // added to limbs by exponent; then places are written, and resolved in a second pass where a sum of
 // zero leaves open whether any update arrived.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a lane keeps of its V columns while it walks the rows of a segment of one chunk at most.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums and means of the floating types as a Fold (fold/fold.cuh).
 #pragma once
 

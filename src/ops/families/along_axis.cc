@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatters and gathers along one axis, by an index of the destination's rank: put_along_axis, the
 // scatter family, take_along_axis and gather.
 #include "ops/defs.h"

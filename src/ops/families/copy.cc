@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and fills: clone, copy_, fill_, and to another device.
 #include "core/device_table.h"
 #include "core/fail.h"
@@ -5,6 +6,7 @@
 #include "core/tensor/tensor_impl.h"
 #include "ops/defs.h"
 #include "ops/gradients/rules.h"
+#include "sow/limits.h"
 
 namespace sow {
 
@@ -102,6 +104,7 @@ Tensor Tensor::to(Device device) const {
     detail::fail(ErrorKind::device, "to: a program stays on {}, the device of its inputs",
                  sow::to_string(this->device()));
   }
+  const Tiles none({});  // a copy to another device is no scatter
   detail::Attrs attrs;
   attrs.start = static_cast<int64_t>(device.type);
   attrs.stop = device.index;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element by element: arithmetic, comparisons, where and casts. Check, lowering to a Map, gradient.
 #include "ops/families/elementwise.h"
 #include "core/tensor/layout.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the elementwise operations, their gradient rules and programs share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // index_put and index_get: one index tensor per leading axis, broadcast together; a bool mask
 // stands for the coordinates of its trues.
 #include <algorithm>

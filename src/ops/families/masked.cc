@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a bool mask chooses: masked_scatter, masked_fill and masked_select.
 #include "ops/families/masked.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks as coordinates and counts, for the operations that need them on the host.
 #pragma once
 

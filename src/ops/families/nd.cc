@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // By coordinates, shaped as ONNX ScatterND: scatter_nd, tensor_scatter_nd_* and gather_nd.
 #include "ops/defs.h"
 #include "ops/gradients/indexed_grad.h"

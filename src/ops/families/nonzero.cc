@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a tensor is not zero: as a mask, as a count, and as coordinates (nonzero).
 #include "core/device_table.h"
 #include "core/tensor/tensor_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // reshape and flatten: views where the strides allow one, copies where they don't.
 #include "core/tensor/tensor_impl.h"
 #include "ops/defs.h"

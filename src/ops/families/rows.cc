@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole slices by a 1-D index: index_add, index_copy, index_fill, index_reduce and index_select.
 #include "ops/defs.h"
 #include "ops/gradients/indexed_grad.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatters to regular places, which are strided copies: diagonal_scatter, select_scatter,
 // slice_scatter and fill_diagonal.
 #include "ops/defs.h"

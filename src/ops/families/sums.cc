@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact sums and means over axes: Transfers whose destination does not move along those axes.
 #include "core/tensor/layout.h"
 #include "ops/defs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which part of a tensor diagonal, select and slice mean: bounds, wrapping and strides.
 #include "ops/families/views.h"
 #include "ops/shapes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Views that never copy: diagonal, select, slice, broadcast_to, unsqueeze, transpose, permute,
 // flip.
 #include "ops/families/views.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The geometry of views: which part of a tensor diagonal, select and slice mean.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient rules of the elementwise operations. Complex ones follow torch's convention: the factor
 // is conjugated.
 #include "ops/families/elementwise.h"

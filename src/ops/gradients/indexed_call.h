@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One recorded scatter seen through its family: the same index, other tensors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How each family of indexed operations uses the shared gradient rules, and the gathers' rules.
 #include "core/tensor/layout.h"
 #include "core/tensor/tensor_impl.h"

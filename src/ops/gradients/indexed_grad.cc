@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient rules of indexed scatters: docs/gradients.md has them in one table.
 #include "ops/gradients/indexed_call.h"
 #include "sow/autograd.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient rules that all indexed scatters share, whatever their index looks like.
 #pragma once
 

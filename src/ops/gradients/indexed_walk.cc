@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradients of indexed scatters in one walk: at once where there is data, and in programs as
 // operations that are planned like any other.
 #include "core/device_table.h"

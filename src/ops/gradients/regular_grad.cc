@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient rules of masks, regular places, views and copies.
 #include "core/device_table.h"
 #include "core/tensor/layout.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small operations that only gradient rules use.
 #include "ops/gradients/rule_ops.h"
 

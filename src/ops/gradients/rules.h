@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient rules, one per kind of operation; OpDefs point here.
 #pragma once
 

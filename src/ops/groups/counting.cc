@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counting: bincount, and which bin an element is in.
 #include <algorithm>
 #include <cmath>

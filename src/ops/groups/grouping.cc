@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folding a source into its groups and spreading groups over it, by the scatters and gathers along
 // an axis.
 #include "ops/groups/grouping.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the operations by group share: folding a source into its groups, spreading groups over it.
 #pragma once
 

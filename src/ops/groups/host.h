@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys whose data is read where the call is made.
 #pragma once
 

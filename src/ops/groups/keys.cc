@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What indices by group say once their data is read: how many groups there are, and which keys are
 // negative.
 #include <limits>

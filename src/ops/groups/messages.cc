@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages along edges: what a place receives from the places its edges come from. Sums, means and
 // extremes of plain messages are one Transfer that indexes both sides, so no message is written.
 #include "core/tensor/layout.h"

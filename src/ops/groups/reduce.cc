@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // group_reduce: every reduction by group, those of scatters and those that no scatter has. The
 // steps of var, std and logsumexp are in float64, sums exact (docs/semantics.md).
 #include <limits>

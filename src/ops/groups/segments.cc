@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments of an axis, given by CSR pointers: reductions, the way back, and running sums. Pointers
 // are read on the host, so that these wait for a device.
 #include <algorithm>

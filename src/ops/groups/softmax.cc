@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // softmax and log_softmax by group. Every step is in float64 and the sum exact; the result is
 // rounded to the type once.
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distinct keys: counted in a table where they lie close together, else sorted by radix.
 #include <algorithm>
 #include <array>
@@ -130,8 +131,7 @@ Distinct distinct_rows(const Tensor& keys) {
   if (width == 1) {
     const auto [least, most] = std::minmax_element(last.begin(), last.end());
     const uint64_t low = *least, span = *most - low;
-    // A table four times as long as the keys is still quicker than three passes over them
-    // (a Sapphire Rapids class Xeon, 2026-11-18).
+    // Such a table is written and read once, where sorting passes over the keys several times.
     if (span < 4 * static_cast<uint64_t>(rows)) return count_in_table(last, low, span + 1);
   }
   return sort_rows(keys, width, std::move(last));

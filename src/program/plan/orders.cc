@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys that a gradient's walk and another step both need ordered: they are ordered once.
 #include <algorithm>
 

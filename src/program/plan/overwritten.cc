@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatters whose every place is written again, through the same index, before anybody reads it.
 #include <algorithm>
 

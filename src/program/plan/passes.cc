@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes over a program's steps: fusing, checking early, planning, and one arena for everything.
 #include "program/plan/passes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The passes that turn a recorded graph into steps to run: what each may rely on, in their order.
 #pragma once
 

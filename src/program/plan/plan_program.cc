@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lowers a graph of known shapes: every call writes its Transfers down, at addresses without
 // memory.
 #include "program/plan/plan_program.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program planned for one set of shapes: steps whose addresses are places in a few blocks.
 #pragma once
 

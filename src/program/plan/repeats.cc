@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that were made before with the same operands: their first result is used instead.
 #include <unordered_map>
 

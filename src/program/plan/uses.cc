@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Walks a graph backwards for what is needed, forwards for who reads what last.
 #include "program/plan/uses.h"
 

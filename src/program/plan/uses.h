@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls of a graph are needed, and until when the memory of a value is read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a plan: real addresses into the steps, then one step after the other.
 #include <cassert>
 

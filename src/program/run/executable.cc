@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds or makes the plan for what a caller brings, and lends a context to each run.
 #include "program/run/executable.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compiled program: its plans, one for each layout of feeds it has met, and memory to run them
 // in.
 #pragma once

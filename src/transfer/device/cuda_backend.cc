@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds libsow_cuda.so, checks that it belongs to this build, and fills the device table from it.
 #include "transfer/device/cuda_backend.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA backend as the core sees it: loaded on first need, or the reason why it is not there.
 #pragma once
 

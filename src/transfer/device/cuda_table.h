@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The border between the library and its CUDA backend: one versioned table of C functions.
 //
 // libsow_cuda.so exports `sow_cuda_table`. Nothing throws across: a function returns a Status, and

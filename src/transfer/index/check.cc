@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the first index out of range before anything is written.
 #include <atomic>
 

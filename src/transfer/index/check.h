@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The errors that depend on data, in the words of the contract, for every device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holding an index: its keys are copied, checked and ordered once.
 #include "sow/index.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of a held index: its items by destination, ready for every later fold.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One loop for each, compiled for every instruction set.
 #include "transfer/index/key_runs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys that lie one after the other, in vectors: their check, and their places as small numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans and strategies: how a Transfer will be done, as a value that prints and compares.
 #pragma once
 

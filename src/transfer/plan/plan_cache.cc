@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small table of plans for each thread, found by everything that a plan depends on: not by data.
 #include "transfer/plan/plan_cache.h"
 

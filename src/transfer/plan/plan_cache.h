@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plans that a thread made lately, so that small calls that are alike are planned once.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses a strategy for a Transfer, and says in words what was chosen.
 #include <cstring>
 

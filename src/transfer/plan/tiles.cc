@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of Transfers: by position where destinations differ, by place along the axis of a scatter.
 #include "transfer/plan/tiles.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cuts a Transfer into parts that are done one after the other, each within a bound.
 #pragma once
 

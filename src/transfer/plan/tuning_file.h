@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file in which `sow tune` keeps the planner's costs as they were measured on a machine, one
 // file for each instruction set. Costs choose among ways that give the same bits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A CUDA backend that is not one: it answers as FAKE_CUDA says, so that every way to fail can be
 // tried.
 #include <cstdio>

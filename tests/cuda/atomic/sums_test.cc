@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strategies whose scratch is zero between calls: whatever a call met, the next one finds it so;
 // and what zeros, NaN and numbers far from the others do to a sum.
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients on the device: of every operation, in every type, of first and second order, with the
 // CPU's bits; and of random large calls, where other strategies run.
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers of single elements and of narrow rows, of lengths that allow several keys at once and of
 // others.
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows in numbers that random Transfers never have: enough to be grouped without a sort, with hot
 // places, dropped keys, several keys a row and values that need a wider sum. Each has the bits of
 // the CPU.

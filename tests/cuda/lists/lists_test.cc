@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places that list what comes to them: lists that overflow, the order of products, and what a bad
 // key leaves.
 #include "cuda/on_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise operations have the CPU's bits, for every type, stride and kind of value.
 #include "transfer/map.h"
 #include "core/device_table.h"

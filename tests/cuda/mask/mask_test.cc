@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is chosen by a mask and where its trues lie, of sizes on either side of every border that
 // the kernels have: lanes, parts, tiles, ranges.
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every operation, given the same arguments on the CPU and on the device, leaves the same bytes.
 #include <cstdlib>
 

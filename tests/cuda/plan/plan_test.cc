@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans on a device: made once for whatever data, equal where the facts are, run on arrays that
 // they were not made for, and printed.
 #include "transfer/plan/plan.h"

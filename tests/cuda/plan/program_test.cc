@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs on a device: the CPU's bits, for several shapes, from many threads.
 #include "cuda/on_device.h"
 #include "sow/sow.h"

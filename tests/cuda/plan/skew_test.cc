@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums in which one place meets half of all updates, larger than random Transfers are: every
 // strategy gives the bits of the CPU.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever Transfer is drawn, every strategy of the backend gives the reference's bits.
 #include <cstdlib>
 #include <map>
@@ -90,7 +91,7 @@ TEST_F(Cuda, EveryStrategyGivesTheReferencesBits) {
   for (const std::string& name : names)
     EXPECT_TRUE(checker.uses.count(name)) << name << " was never exercised";
   if (last - first < 5000) return;
-  EXPECT_EQ(drawn.size(), 12u * 6u - 4u - 1u);
+  EXPECT_EQ(drawn.size(), 15u * 9u - 2u * 2u - 1u - 3u * 6u);
 }
 
 }  // namespace

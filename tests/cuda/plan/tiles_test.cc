@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tiles on the device: the bytes of the whole, its errors, and nothing written where a key is bad.
 #include <string>
 

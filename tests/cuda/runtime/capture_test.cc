@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Captured calls: a graph gives the same bits at every launch, and capturing waits for nothing.
 #include <cuda_runtime.h>
 

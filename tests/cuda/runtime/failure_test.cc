@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors that depend on data: the message is the CPU's, nothing is written, later calls run.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors on a device: copies, views, streams, threads, sizes beyond 2^31.
 #include <cuda_runtime.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every strategy from eight threads at once, on streams of their own and with calls whose sizes
 // differ: what one launch needs (shared memory above all) must not be taken away by another.
 #include <cstring>

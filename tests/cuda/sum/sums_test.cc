@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Float sums made to hurt: exponents from end to end, cancellation, hot places; always the same
 // bits, and those of the exact sum.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Started by mpirun: every rank makes the whole problem, does its part of it, and compares its rows
 // with those of one call, bit for bit. Exit status 0 on every rank, or it says what differs.
 #include "sow/mpi.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small calls on arrays of a GPU that are made again take a shorter way, and must not be told from the first."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays on a GPU: written where they lie, on their library's stream, errors told later."""
 
 import numpy as np

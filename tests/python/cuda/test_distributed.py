@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Destinations on GPUs that are cut over processes: nccl with a GPU for each rank, gloo with ranks that share one."""
 
 import pathlib

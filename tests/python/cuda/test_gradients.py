@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow.vjp on the device: against PyTorch's gradients there, and against our own CPU byte for byte."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside of JAX programs on a GPU: eager's bits, donation, errors that are told later."""
 
 import framework_cases as cases

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch, CuPy and JAX arrays on the device: in and out without a copy, on their library's stream."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drawn calls on the device against PyTorch on the same device, and against our own CPU byte for byte."""
 
 import hypothesis

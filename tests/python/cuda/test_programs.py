@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs and captured graphs on the device."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many threads and streams at once, and a failing index among good ones."""
 
 from concurrent.futures import ThreadPoolExecutor

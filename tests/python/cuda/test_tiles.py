@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tiles bound what a call on the device works on at a time, and change no bit there."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow inside of torch on a GPU: captured graphs, compiled steps, and training that repeats its bits."""
 
 import pathlib

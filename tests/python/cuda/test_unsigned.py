@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unsigned integers and reductions by bits on the device leave the bytes that they leave on the CPU."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharded scatters inside of shard_map on host devices, against one call; started with XLA_FLAGS by test_processes.py.
 
 Every type and reduction on 1 to 8 devices:

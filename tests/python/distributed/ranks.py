@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank: does its part of problems that every rank knows whole, and compares its rows with one call, bit for bit.
 
 Started by test_processes.py over gloo, by mpirun over MPI, and by hand for long runs and on GPUs, where nccl wants a GPU

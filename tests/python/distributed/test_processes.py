@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Destinations cut over several processes have the bits of one: over gloo, MPI and JAX's devices."""
 
 import ast

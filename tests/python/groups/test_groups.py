@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions by group and by segment, softmax, counts and messages: against plain loops, fractions and the peers."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow in JAX programs beyond the transformations: errors, donation, export, sharding."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation, by its plain name, under JAX's transformations has the bits that it has without them."""
 
 import framework_cases as cases

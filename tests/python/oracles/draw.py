@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Problems to try: shapes, indices, values and memory layouts, and the two ways of calling an operation on them."""
 
 import math

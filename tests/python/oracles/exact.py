@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the contract says a fold gives, bit for bit, with fractions for the sums: slow, short, and written apart from
 the library."""
 

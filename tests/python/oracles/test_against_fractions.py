@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every reduction of every scatter, bit for bit: float sums against fractions, the rest against the contract's words."""
 
 import math

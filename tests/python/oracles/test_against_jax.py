@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation that JAX's `.at` defines, `bounds` included, on a few fixed shapes: JAX compiles each anew."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation that NumPy's indexing, ufunc.at or its own functions define, on NumPy's arrays in any layout."""
 
 import numpy as np

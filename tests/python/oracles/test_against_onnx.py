@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation that ONNX defines, against its reference evaluator, and where that evaluator parts from the contract."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation that Paddle has on the CPU, in the types it has it, and where Paddle parts from the contract."""
 
 import numpy as np

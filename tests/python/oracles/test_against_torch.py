@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation against PyTorch on the CPU, on torch's own tensors, and where the two part ways."""
 
 import warnings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms that other libraries' users write, against those libraries: factors, numbers and reductions, axes left out,
 several axes, narrow values into wide destinations, results into arrays that are there."""
 

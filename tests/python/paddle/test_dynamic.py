@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation on Paddle's tensors that want gradients has the bits of sow's own tape."""
 
 import framework_cases as cases

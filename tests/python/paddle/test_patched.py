@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paddle's functions with sow under them, over the shapes, types and mistakes that Paddle tests them with itself:
 results and gradients are Paddle's, sums within rounding."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static programs of Paddle: the forward from Python, what is checked before Paddle sees it, and the seeds'
 programs, trained through the operator that build() compiles."""
 

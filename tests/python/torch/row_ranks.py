@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a mesh: DTensors cut along the axis of a scatter have the bits of one process and stay where they are.
 
 Started by test_dtensor.py with as many processes as WORLD_SIZE says.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow under torch.compile, torch.export, fake tensors and modes: eager's bits over changing shapes."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DTensor: operands sharded along columns stay where they are, and updates of sharded rows travel to them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operation of the table in torch's graphs, group, segment and elementwise ones too: the bits of sow's own tape."""
 
 import framework_cases as cases

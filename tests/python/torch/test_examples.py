@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples in torch run and say that what they show holds."""
 
 import importlib.util

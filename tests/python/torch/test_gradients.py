@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of every operation inside of torch: reverse, forward, batched, of any order, in place."""
 
 import pytest

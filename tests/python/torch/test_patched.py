@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow under torch's own names: same results, torch's errors, exact sums, and an end without traces."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sow.compat.torch_scatter: that package's meaning, on small tables, random data and edge values."""
 
 import itertools

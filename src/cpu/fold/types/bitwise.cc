@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bitwise folds of integers, by their width; those of bool are its other reductions, but xor.
 #include "cpu/fold/fold_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folds of complex64 and complex128.
 #include "cpu/fold/fold_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folds of float64.
 #include "cpu/fold/fold_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folds of unsigned integers that differ from those of signed integers.
 #include "cpu/fold/fold_table.h"
 
