@@ -19,7 +19,7 @@ enum class Rows {
             // lie, which is far quicker than vectors across two of them (3.1 against 5.5 ms)
 };
 // Levels whose vectors are lines, and that read some lanes of one.
-constexpr bool kReadsLines = SOW_HAS_X86_KERNELS != 0 && kVectorBytes == 64;
+inline constexpr bool kReadsLines = SOW_HAS_X86_KERNELS != 0 && kVectorBytes == 64;
 
 // The first columns of a vector, and no more of the memory.
 #if SOW_HAS_X86_KERNELS && SOW_VECTOR_BYTES == 64
