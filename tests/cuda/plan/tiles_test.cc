@@ -35,7 +35,7 @@ TEST_F(Cuda, TilesChangeNoBit) {
 }
 
 // Sums by rows, of more places than a tile holds: what each tile is done with is bounded by it.
-TEST_F(Cuda, TilesAreToldAndBoundTheWorkspace) {
+TEST_F(Cuda, TilesAreToldAndChangeNoBit) {
   const int64_t places = 1 << 16, items = 1 << 18;
   std::vector<int64_t> keys;
   std::vector<float> numbers;
