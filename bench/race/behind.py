@@ -111,7 +111,8 @@ def document(run: dict[str, Any], page: pathlib.Path, machine: str) -> None:
     before, rest = page.read_text().split(begin)
     words = machine + "\n\n" + summary(run["results"])
     if device:
-        words += "\n" + deterministic_words(run["results"]) + (
-            "\n\n![How many times faster sow is than the best of the others, over the grid](pictures/gpu-grid.svg)\n\n"
-            "![The same beside PyTorch's deterministic mode](pictures/gpu-grid-deterministic.svg)") + "\n\nWhat is behind:\n\n" + listing(run["results"])
+        words += "\n![How many times faster sow is than the best of the others, over the grid](pictures/gpu-grid.svg)\n"
+        if deterministic_words(run["results"]):
+            words += "\n" + deterministic_words(run["results"]) + "\n\n![The same beside PyTorch's deterministic mode](pictures/gpu-grid-deterministic.svg)\n"
+        words += "\nWhat is behind:\n\n" + listing(run["results"])
     page.write_text(before + begin + "\n" + words + "\n" + end + rest.split(end)[1])
