@@ -172,8 +172,8 @@ __device__ inline C compute(const MapArgs& a, C x, C y) {
       else
         return x;
     case MapOp::abs:
-      if constexpr (is_pair<C>)
-        return x;  // no operation asks for it
+      if constexpr (is_pair<C> || std::is_unsigned_v<C>)
+        return x;  // of pairs no operation asks for it
       else if constexpr (std::is_integral_v<C>)
         return x < 0 ? sum(C(0), x, true) : x;
       else
