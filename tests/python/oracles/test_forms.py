@@ -249,7 +249,8 @@ def test_values_and_indices_with_an_extent_of_one():
 def test_without_dimensions():
     for keys in ([0], [-1]):
         ours = sow.index_select(torch.tensor(3.0), 0, torch.tensor(keys))
-        assert ours.shape == torch.index_select(torch.tensor(3.0), 0, torch.tensor([0])).shape == ()
+        # Not torch.index_select: PyTorch Geometric, once imported, puts one of its own there that takes no 0-d tensor.
+        assert ours.shape == torch.ops.aten.index_select(torch.tensor(3.0), 0, torch.tensor([0])).shape == ()
     with pytest.raises(ValueError, match="0-d, which takes one index, not 2"):
         sow.index_select(np.array(3.0), 0, [0, 0])
     x = torch.tensor([[0, 3], [4, 0]])
@@ -348,5 +349,3 @@ def test_extremes_of_unsigned_integers(dtype):
         assert grouped.tolist() == [getattr(values[keys == k], name[1:])(initial=empty) for k in range(6)]
     assert sow.tensor_scatter_nd_max(x, keys[:, None], values).tolist() == sow.index_reduce(x, 0, keys, values, "amax").tolist()
     assert sow.bincount(np.array([0, 2], dtype)).tolist() == [1, 0, 1]
-    with pytest.raises(TypeError, match="does not compute"):
-        sow.index_reduce(x, 0, keys, values, "mean")
