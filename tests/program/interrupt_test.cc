@@ -82,7 +82,7 @@ int give_up_at_each(const std::string& name, Fresh&& fresh, Call&& call, State&&
 
 TEST(Interrupt, InRandomCallsOfEveryFamily) {
   std::map<std::string, int> seen;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
     const RandomCall call{Draw(seed)};
     seen[call.name()] += give_up_at_each(
         call.name() + " with seed " + std::to_string(seed), [&] { return call.target(); },

@@ -23,17 +23,17 @@ bool is_one_run(const Transfer& t, const Canonical& c, const OffsetIds& places) 
   constexpr int64_t kShortest = 4;
   const bool checked = t.bounds == Bounds::error || t.bounds == Bounds::promise;
   if (!checked || t.dst_index.size() != 1 || !t.src_index.empty() || c.items.empty()) return false;
-  Axes keyed = c.items;
-  if (columns_of(c) > 1) {
-    if (places.step() != 1) return false;
-    keyed.pop_back();
+  // Workers ask, so that nothing is allocated here.
+  const bool in_columns = columns_of(c) > 1;
+  if (in_columns && places.step() != 1) return false;
+  const size_t keyed = c.items.size() - (in_columns ? 1 : 0);
+  if (keyed > 1 && c.items[keyed - 1].size < kShortest) return false;
+  int64_t step = 1;
+  for (size_t i = keyed; i-- > 0;) {
+    if (c.items[i].dst < 0 || c.items[i].index[0] != step) return false;
+    step *= c.items[i].size;
   }
-  if (keyed.size() > 1 && keyed.back().size < kShortest) return false;
-  for (const Axis& axis : keyed) {
-    if (axis.dst < 0) return false;
-  }
-  return is_dense_index(keyed) && t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 &&
-         places.count() <= UINT32_MAX;
+  return t.dst_index[0].extent <= INT32_MAX && places.lowest() == 0 && places.count() <= UINT32_MAX;
 }
 
 // Shorter runs are not worth a call.
